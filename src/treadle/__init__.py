@@ -1,0 +1,1 @@
+"""Treadle drives the real `codex app-server` under a pluggable context engine."""
