@@ -1,8 +1,11 @@
-"""Every error that Treadle raises on purpose, in one tree; it knows no live object, only ids and values.
+"""Every error that Treadle raises on purpose.
+
+In one tree; it knows no live object, only ids and values.
 
     TreadleError
     ├── ConfigError                      the configuration cannot be used; lists every fault at once
-    ├── UsageError                       a caller asked for something that cannot be (empty prompt, unknown key)
+    ├── UsageError                       a caller asked for something that cannot be (empty prompt,
+    unknown key)
     │   ├── MessageTooLarge
     │   └── NotFound                     an unknown session, agent, engine, model …
     ├── PluginError                      an entry point that cannot be loaded
@@ -45,8 +48,9 @@
     ├── QueueFull
     └── DeliveryError
 
-One class per thing a caller can do differently. `code` is stable and dotted; `retryable` says whether the same call
-may succeed later without a change; `next_step` is one imperative sentence for a person, or empty.
+One class per thing a caller can do differently. `code` is stable and dotted; `retryable` says
+whether the same call may succeed later without a change; `next_step` is one imperative sentence for
+a person, or empty.
 """
 
 from __future__ import annotations
@@ -89,7 +93,9 @@ class ConfigError(TreadleError):
 
     code = "config.invalid"
 
-    def __init__(self, message: str = "", *, faults: tuple[str, ...] = (), next_step: str = "") -> None:
+    def __init__(
+        self, message: str = "", *, faults: tuple[str, ...] = (), next_step: str = ""
+    ) -> None:
         """Keep all faults; each is one line with its path, what was found and what is allowed."""
         super().__init__(message, next_step=next_step, faults=list(faults))
         self.faults = faults
@@ -144,7 +150,13 @@ class RpcError(WireError):
     code = "codex.rpc_error"
 
     def __init__(
-        self, method: str, rpc_code: int, rpc_message: str, data: JsonValue = None, *, next_step: str = ""
+        self,
+        method: str,
+        rpc_code: int,
+        rpc_message: str,
+        data: JsonValue = None,
+        *,
+        next_step: str = "",
     ) -> None:
         """Keep the peer's code, text and data as they came."""
         super().__init__(
