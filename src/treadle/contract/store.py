@@ -8,10 +8,11 @@ call has either happened whole or not at all. Readers never wait for the writer.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol, overload
+from typing import Literal, Protocol
 
 from treadle.model.ids import AgentId, EntryId, RunId, SessionId, SessionKey, ThreadId, TurnId
 from treadle.model.json import JsonObject
@@ -91,7 +92,7 @@ class Claim:
     lease_epoch: int
 
 
-class TranscriptSnapshot(Sequence[Message], Protocol):
+class TranscriptSnapshot(Sequence[Message]):
     """The messages of one session as they stood at one moment.
 
     Lazy, read-only, oldest first (decision 12).
@@ -101,17 +102,15 @@ class TranscriptSnapshot(Sequence[Message], Protocol):
     """
 
     @property
+    @abstractmethod
     def rows_read(self) -> int:
         """Rows read so far through this snapshot; benchmarks and the conformance kit count them."""
 
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Message]: ...
-
+    @abstractmethod
     def entries(self, start: int, stop: int) -> tuple[Entry, ...]:
         """Return the entries of messages `start…stop`, raw items included."""
 
+    @abstractmethod
     def entries_by_id(self, ids: Sequence[EntryId]) -> dict[EntryId, Entry]:
         """Return those of the entries that this snapshot holds, raw items included."""
 
