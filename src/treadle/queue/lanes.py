@@ -1,6 +1,9 @@
-"""Lanes: one run a session at a time, and a global cap over all sessions, both first come first served.
+"""Lanes.
 
-Knows nothing of what a run does. A lane is held by the whole run, never by a question to a person alone.
+One run a session at a time, and a global cap over all sessions, both first come first served.
+
+Knows nothing of what a run does. A lane is held by the whole run, never by a question to a person
+alone.
 Source: spec A-14, A-15.
 """
 
@@ -37,7 +40,9 @@ class Lanes:
 
     @asynccontextmanager
     async def hold(self, key: SessionKey) -> AsyncIterator[None]:
-        """Hold the session's lane and a place under the global cap; wait for both in order of asking.
+        """Hold the session's lane and a place under the global cap.
+
+        Wait for both in order of asking.
 
         Cancel: while waiting, the place in the queue is given up; while held, both are released.
         """

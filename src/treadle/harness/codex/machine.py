@@ -23,8 +23,8 @@ Knows nothing of clients, stores or engines; `attempt` carries the commands out.
     SETTLING   Settled, BudgetOver           DONE       Release
     FAILED, LOST, DONE                       terminal: whatever comes is ignored
 
-An input that a state does not name changes nothing: once the turn has ended, losing the wire does not
-matter any more. Source: architecture section 3; spec A-18, D-41, G-16.
+An input that a state does not name changes nothing: once the turn has ended, losing the wire does
+not matter any more. Source: architecture section 3; spec A-18, D-41, G-16.
 """
 
 from __future__ import annotations
@@ -217,12 +217,8 @@ def step(state: TurnState, event: TurnInput) -> Step:
     if state.phase in TERMINAL:
         return state, ()
     match event:
-        case WireLost() if state.phase is Phase.SETTLING:
-            return state, ()
-        case WireLost():
-            return replace(state, phase=Phase.LOST), (TurnCommand.RELEASE,)
-        case CancelAsked():
-            return _cancel(state)
+        case WireLost() | CancelAsked():
+            return _broken_off(state, event)
         case QuestionAsked() | QuestionSettled():
             return _question(state, event)
         case TurnEnded():
@@ -275,16 +271,18 @@ def _starting(
             return replace(state, phase=Phase.FAILED), (TurnCommand.RELEASE,)
 
 
-def _cancel(state: TurnState) -> Step:
-    match state.phase:
-        case Phase.RUNNING:
-            return replace(state, phase=Phase.STOPPING, cancelled=True), (TurnCommand.INTERRUPT,)
-        case Phase.STARTING:
-            return replace(state, cancelled=True), ()
-        case Phase.ADMITTED | Phase.PREPARING:
-            return replace(state, phase=Phase.FAILED, cancelled=True), (TurnCommand.RELEASE,)
-        case _:
+def _broken_off(state: TurnState, event: WireLost | CancelAsked) -> Step:
+    match state.phase, event:
+        case (Phase.SETTLING, _) | (Phase.STOPPING, CancelAsked()):
             return state, ()
+        case _, WireLost():
+            return replace(state, phase=Phase.LOST), (TurnCommand.RELEASE,)
+        case Phase.RUNNING, _:
+            return replace(state, phase=Phase.STOPPING, cancelled=True), (TurnCommand.INTERRUPT,)
+        case Phase.STARTING, _:
+            return replace(state, cancelled=True), ()
+        case _:
+            return replace(state, phase=Phase.FAILED, cancelled=True), (TurnCommand.RELEASE,)
 
 
 def _question(state: TurnState, event: QuestionAsked | QuestionSettled) -> Step:
