@@ -39,7 +39,7 @@ def agent_id(text: str) -> AgentId:
     if not _AGENT.fullmatch(text):
         raise UsageError(
             f"{text!r} is no agent id",
-            next_step="Use lower-case letters, digits, '-' and '_', beginning with a letter or digit.",
+            next_step="Use a-z, 0-9, - and _, beginning with a letter or a digit.",
         )
     return AgentId(text)
 
@@ -62,7 +62,7 @@ def _checked(name: str, whole: str) -> str:
     if not _NAME.fullmatch(name):
         raise UsageError(
             f"{whole!r} is no session key",
-            next_step="Use a name of letters, digits and any of . : @ + / - _, at most 200 characters,"
+            next_step="Use a name of letters, digits and . : @ + / - _ (at most 200 characters),"
             " or agent:<agent>:<name>.",
         )
     return name

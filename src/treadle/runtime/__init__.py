@@ -1,0 +1,1 @@
+"""What a face may hold: the service, its sessions and its runs."""
