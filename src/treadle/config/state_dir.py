@@ -1,0 +1,262 @@
+"""Open the state directory: private, ours, and for one owner at a time.
+
+Knows nothing of what is kept there. Source: INV-4, INV-21, INV-23, RS48.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NoReturn
+
+from treadle.model.errors import StateDirectoryRefused, StoreFull
+
+LOCK_FILE: Final = "owner.lock"
+"""Locked by the owner for as long as it lives; holds who that is."""
+
+DIRECTORY_MODE: Final = 0o700
+FILE_MODE: Final = 0o600
+
+_POLL_S: Final = 0.05
+"""How often a waiting opener tries; the kernel has no lock call with a deadline."""
+
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """A process as nobody else can be: a pid alone comes again."""
+
+    pid: int
+    start_ticks: int
+    """Start time in clock ticks since boot; 0 where the system does not tell."""
+    boot_id: str
+
+    def to_text(self) -> str:
+        """Return the owner as the lock file holds it."""
+        return f"pid {self.pid}\nstart_ticks {self.start_ticks}\nboot_id {self.boot_id}\n"
+
+
+def this_process() -> Owner:
+    """Return who we are."""
+    return Owner(pid=os.getpid(), start_ticks=_start_ticks(), boot_id=_boot_id())
+
+
+def _start_ticks() -> int:
+    try:
+        text = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return 0  # no /proc (macOS): the lock itself still holds
+    return int(text.rpartition(")")[2].split()[19])
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateDirectory:
+    """An open state directory; what is made through it is private whatever the umask."""
+
+    path: Path
+    owner: Owner
+
+    def directory(self, *names: str) -> Path:
+        """Make (or keep) a directory below, 0700 on each step, and return its path.
+
+        Raises: StateDirectoryRefused for a link or a foreign owner on the way.
+        """
+        path = self.path
+        for name in names:
+            if not name or name in {".", ".."} or "/" in name:
+                raise ValueError(f"{name!r} is no name of a directory")
+            path = path / name
+            _made_private(path, os.geteuid())
+        return path
+
+    def create_file(self, path: Path) -> int:
+        """Create a file of mode 0600 that must not exist and return its descriptor.
+
+        Raises: FileExistsError, OSError.
+        """
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags, FILE_MODE)
+        os.fchmod(descriptor, FILE_MODE)
+        return descriptor
+
+    def keep_private(self, path: Path) -> None:
+        """Give a file that a library made (a database, its WAL) mode 0600; missing is fine."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            os.fchmod(descriptor, FILE_MODE)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def open_state_directory(
+    path: Path, owner_uid: int | None = None, *, wait_s: float = 0.0
+) -> Iterator[StateDirectory]:
+    """Hold the state directory until the block ends; make it if it is not there.
+
+    `owner_uid` defaults to the effective user; `wait_s` waits that long for another owner to go,
+    and blocks meanwhile. The lock ends with the process, however that ends; children do not get it.
+    Raises: StateDirectoryRefused with a next step; nothing in the directory was touched. StoreFull
+    when there is no room.
+    """
+    uid = os.geteuid() if owner_uid is None else owner_uid
+    _made_private(path, uid)
+    with _locked(path, uid, wait_s) as owner:
+        yield StateDirectory(path=path, owner=owner)
+
+
+def _made_private(path: Path, uid: int) -> None:
+    _make_parents(path)
+    try:
+        path.mkdir(mode=DIRECTORY_MODE)
+    except FileExistsError:
+        pass  # the common case; looked at below
+    except OSError as error:
+        _refuse_os(path, "made", error)
+    else:
+        path.chmod(DIRECTORY_MODE)
+    _check(path, uid)
+
+
+def _make_parents(path: Path) -> None:
+    missing = [parent for parent in path.parents if not parent.exists()]
+    for parent in reversed(missing):
+        try:
+            parent.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+            parent.chmod(DIRECTORY_MODE)
+        except OSError as error:
+            _refuse_os(parent, "made", error)
+
+
+def _check(path: Path, uid: int) -> None:
+    found = path.lstat()
+    if stat.S_ISLNK(found.st_mode):
+        _refuse(path, "is a symbolic link", f"Name the directory itself: {_target(path)}")
+    if not stat.S_ISDIR(found.st_mode):
+        _refuse(path, "is not a directory", "Move that file away or name another directory")
+    if found.st_uid != uid:
+        _refuse(
+            path,
+            f"belongs to user {found.st_uid}, not to user {uid}",
+            "Run Treadle as that user or set TREADLE_STATE_DIR to a directory of your own",
+        )
+    mode = stat.S_IMODE(found.st_mode)
+    if mode & 0o077:
+        _refuse(
+            path,
+            f"is open to others (mode {mode:04o})",
+            f"Look for files that are not yours, then run: chmod 700 {path}",
+        )
+    if mode & 0o700 != 0o700 or not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
+        _refuse(path, "cannot be written", f"Run: chmod 700 {path}; or mount it for writing")
+
+
+def _target(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:
+        return "the one it points to"
+
+
+@contextmanager
+def _locked(path: Path, uid: int, wait_s: float) -> Iterator[Owner]:
+    file = path / LOCK_FILE
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        descriptor = os.open(file, flags, FILE_MODE)
+    except OSError as error:
+        _refuse_os(file, "opened", error)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != uid:
+            _refuse(file, "is not a file of yours", "Look at it, then remove it")
+        _take(descriptor, path, wait_s)
+        owner = this_process()
+        _write_owner(descriptor, file, owner)
+        yield owner
+    finally:
+        os.close(descriptor)  # the lock goes with it; the file stays, or two could hold two files
+
+
+def _take(descriptor: int, path: Path, wait_s: float) -> None:
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            left = until - time.monotonic()
+            if left <= 0:
+                _refuse_held(descriptor, path)
+            time.sleep(min(_POLL_S, left))
+        except OSError as error:
+            _refuse_os(path / LOCK_FILE, "locked", error)
+        else:
+            return
+
+
+def _refuse_held(descriptor: int, path: Path) -> NoReturn:
+    first, _, _ = os.pread(descriptor, 200, 0).decode("ascii", "replace").partition("\n")
+    pid = first.removeprefix("pid ")
+    holder = f"process {pid}" if pid.isdigit() else "another process"
+    raise StateDirectoryRefused(
+        f"the state directory {str(path)!r} is in use by {holder}",
+        next_step="Wait for it or stop it, or set TREADLE_STATE_DIR to another directory",
+        path=str(path),
+        owner_pid=int(pid) if pid.isdigit() else None,
+    )
+
+
+def _write_owner(descriptor: int, file: Path, owner: Owner) -> None:
+    text = owner.to_text().encode("ascii", "replace")
+    try:
+        os.fchmod(descriptor, FILE_MODE)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text, 0)
+    except OSError as error:
+        _refuse_os(file, "written", error)
+
+
+def _refuse(path: Path, why: str, next_step: str) -> NoReturn:
+    raise StateDirectoryRefused(
+        f"the state directory cannot be used: {str(path)!r} {why}",
+        next_step=next_step,
+        path=str(path),
+    )
+
+
+def _refuse_os(path: Path, tried: str, error: OSError) -> NoReturn:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
+        raise StoreFull(
+            f"{str(path)!r} could not be {tried}: no room on the disk",
+            next_step="Free some space, then try again; nothing was changed",
+            path=str(path),
+        ) from error
+    steps = {
+        errno.ELOOP: "Remove the symbolic link",
+        errno.EROFS: "Mount the file system for writing or set TREADLE_STATE_DIR to another place",
+        errno.EACCES: "Check who may write there or set TREADLE_STATE_DIR to another place",
+        errno.ENOTDIR: "A part of the path is a file; move it away",
+    }
+    raise StateDirectoryRefused(
+        f"{str(path)!r} could not be {tried}: {os.strerror(error.errno or 0)}",
+        next_step=steps.get(error.errno or 0, "Set TREADLE_STATE_DIR to another directory"),
+        path=str(path),
+    ) from error
