@@ -63,6 +63,7 @@ async def serve_app(
         bound: int = listener.getsockname()[1]
         config = uvicorn.Config(
             app,
+            interface="asgi3",
             http="h11",
             ws="none",
             lifespan="off",

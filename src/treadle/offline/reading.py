@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from treadle.model.json import JsonObject, JsonValue
 from treadle.offline.tools import Offered, offered_tools
+from treadle.protocol.responses import item_kind, item_role
 
 
 class Source(StrEnum):
@@ -154,23 +155,19 @@ def _list(value: JsonValue) -> Sequence[JsonValue]:
 
 def _index_of_request(items: Sequence[JsonObject]) -> int:
     """Return where the current request stands; the length of the list if nothing is asked."""
-    if items and _kind(items[-1]) == "compaction_trigger":
+    if items and item_kind(items[-1]) == "compaction_trigger":
         return len(items)
     for at in range(len(items) - 1, -1, -1):
         item = items[at]
-        if _kind(item) == "message" and item.get("role") == "assistant":
+        if item_role(item) == "assistant":
             return len(items)
         if _is_user(item) and any(p.source is Source.USER for p in _user_passages(_texts(item))):
             return at
     return len(items)
 
 
-def _kind(item: JsonObject) -> str:
-    return str(item.get("type") or ("message" if "role" in item else ""))
-
-
 def _is_user(item: JsonObject) -> bool:
-    return _kind(item) == "message" and item.get("role") == "user"
+    return item_role(item) == "user"
 
 
 def _texts(item: JsonObject) -> list[str]:
@@ -182,7 +179,7 @@ def _texts(item: JsonObject) -> list[str]:
 
 
 def _passages(item: JsonObject) -> Iterator[Passage]:
-    match _kind(item):
+    match item_kind(item):
         case "message" if item.get("role") == "user":
             yield from _user_passages(_texts(item))
         case "message" if item.get("role") == "assistant":
@@ -267,11 +264,7 @@ def _quoted(block: str) -> list[Passage]:
 
 def _instructions(items: Sequence[JsonObject]) -> Iterator[Passage]:
     """Yield developer texts but the base instructions, which are long and say nothing of ours."""
-    messages = [
-        _texts(item)
-        for item in items
-        if _kind(item) == "message" and str(item.get("role")) in {"developer", "system"}
-    ]
+    messages = [_texts(item) for item in items if item_role(item) in {"developer", "system"}]
     for number, texts in enumerate(messages):
         for text in texts:
             if number == 0 and (len(messages) > 1 or len(text) > _BASE_LIMIT):
@@ -288,7 +281,7 @@ def _made(items: Sequence[JsonObject]) -> Iterator[Made]:
     outputs: dict[str, list[str]] = {}
     loose: list[str] = []
     for item in items:
-        if _kind(item).endswith("_call_output"):
+        if item_kind(item).endswith("_call_output"):
             call_id = item.get("call_id")
             (outputs.setdefault(str(call_id), []) if call_id else loose).append(_output(item))
     for item in items:
@@ -302,7 +295,7 @@ def _made(items: Sequence[JsonObject]) -> Iterator[Made]:
 
 def _path_of_call(item: JsonObject) -> str | None:
     name, namespace = str(item.get("name") or ""), item.get("namespace")
-    match _kind(item):
+    match item_kind(item):
         case "function_call":
             return f"{namespace}__{name}" if namespace else name
         case "custom_tool_call":
@@ -328,7 +321,7 @@ def _output(item: JsonObject) -> str:
 
 
 def _compaction(items: Sequence[JsonObject], request: str) -> str | None:
-    if items and _kind(items[-1]) == "compaction_trigger":
+    if items and item_kind(items[-1]) == "compaction_trigger":
         return "item"
     return "text" if request.lstrip().startswith(COMPACTION_PROMPT) else None
 
