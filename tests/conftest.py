@@ -41,13 +41,20 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+@pytest.fixture(scope="session")
+def worlds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Name the folder that holds the worlds of all tests of this run."""
+    return tmp_path_factory.mktemp("worlds")
+
+
 @pytest.fixture(autouse=True)
-def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_world(worlds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the test XDG folders of its own, and none of the person's settings."""
     for name in list(os.environ):
         if name.startswith(FOREIGN_PREFIXES):
             monkeypatch.delenv(name)
-    world = tmp_path_factory.mktemp("xdg", numbered=True)
+    world = worlds / uuid.uuid4().hex[:12]
+    world.mkdir(mode=0o700)
     for kind in ("CONFIG", "STATE", "DATA", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(world / kind.lower()))
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
@@ -111,6 +118,10 @@ def codex_binary() -> Path:
 
 def _children() -> dict[int, str]:
     """Map each process whose parent we are (zombies too) to its command, where /proc tells."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return {}  # none at all: the usual case, and much cheaper than a walk through /proc
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:

@@ -142,7 +142,7 @@ def test_hook_trust_is_never_bypassed(path: Path) -> None:
 
 @every_module()
 def test_swallowed_exception_says_why(path: Path) -> None:
-    """Ours: a broad handler hands the error on, or has its reason on the line; so has a silent one."""
+    """Ours: a broad handler hands the error on or says why not on its line; a silent one too."""
     broad = {"Exception", "BaseException", ""}
     found = []
     for node in ast.walk(tree_of(path)):
