@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import stat
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ import pytest
 
 from treadle.model.text import REDACTED, Redactor
 from treadle.observe import Level, bind, bound, emit, masked_session_key, open_log
-from treadle.observe.log import LOG_FILE, MAX_TEXT_CHARS
+from treadle.observe.log import LOG_FILE, MAX_TEXT_CHARS, MAX_WAITING_RECORDS
 
 
 def records(directory: Path) -> list[dict[str, Any]]:
@@ -162,6 +164,43 @@ def test_a_full_disk_loses_records_and_counts_them(tmp_path: Path) -> None:
         emit("run.started")
     assert log.failed_count >= 1
     assert (tmp_path / LOG_FILE).read_bytes() == b""
+
+
+def test_a_log_that_cannot_keep_up_drops_records_and_says_how_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """INV-25, style 13: a bound, and a policy when full."""
+    stuck, released = threading.Event(), threading.Event()
+
+    class Stuck(io.StringIO):
+        def write(self, text: str) -> int:
+            stuck.set()
+            released.wait(30)
+            return len(text)
+
+    monkeypatch.setattr("sys.stderr", Stuck())
+    with open_log(tmp_path, stderr_level=Level.WARNING):
+        emit("wire.warned")
+        assert stuck.wait(10)
+        for number in range(MAX_WAITING_RECORDS + 7):
+            emit("run.started", number=number)
+        released.set()
+    found = records(tmp_path)
+    assert [r["dropped_count"] for r in found if r["event"] == "log.dropped"] == [7]
+    numbers = [r["number"] for r in found if r["event"] == "run.started"]
+    assert numbers == list(range(MAX_WAITING_RECORDS))
+
+
+def test_a_log_file_that_is_no_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / LOG_FILE)
+    with pytest.raises(OSError, match="No such device"), open_log(tmp_path):
+        pass
+    reader = os.open(tmp_path / LOG_FILE, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(OSError, match="not a regular file"), open_log(tmp_path):
+            pass
+    finally:
+        os.close(reader)
 
 
 def test_people_read_one_line_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,6 +24,19 @@ with open_state_directory(pathlib.Path(sys.argv[1])):
 """
 
 
+FULL_DISK = """
+import pathlib, resource, sys
+from treadle.config.state_dir import open_state_directory
+from treadle.model.errors import StoreFull
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+try:
+    with open_state_directory(pathlib.Path(sys.argv[1])):
+        pass
+except StoreFull as error:
+    print(error.code, error.next_step)
+"""
+
+
 @pytest.fixture
 def open_umask() -> Iterator[None]:
     before = os.umask(0)
@@ -195,3 +208,15 @@ def test_a_child_that_outlives_us_does_not_keep_the_lock(tmp_path: Path) -> None
             for process in (child, outside):
                 process.kill()
                 process.wait(10)
+
+
+def test_a_disk_without_room_is_said_to_be_full(tmp_path: Path) -> None:
+    """Issue 2: state directory full; the limit on file sizes stands for the disk."""
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path / "state")],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.startswith("storage_full Free some space")

@@ -126,10 +126,14 @@ class _ToWriter(logging.handlers.QueueHandler):
         if self._waiting.qsize() >= MAX_WAITING_RECORDS:
             self.dropped_count += 1
             return
+        self.report_dropped()
+        self._waiting.put(record)
+
+    def report_dropped(self) -> None:
+        """Say how many records were dropped since the last report, if any were."""
         if self.dropped_count:
             self._waiting.put(_record("log.dropped", {"dropped_count": self.dropped_count}))
             self.dropped_count = 0
-        self._waiting.put(record)
 
 
 def _record(event: str, fields: Mapping[str, JsonValue]) -> logging.LogRecord:
@@ -215,6 +219,7 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
 
     def _open(self) -> TextIOWrapper:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags |= os.O_NONBLOCK  # a pipe in its place must be refused, not waited for
         descriptor = os.open(self.baseFilename, flags, 0o600)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.close(descriptor)
@@ -294,11 +299,13 @@ def open_log(
     lowest = min((handler.level for handler in targets), default=logging.CRITICAL)
     waiting: queue.SimpleQueue[logging.LogRecord | None] = queue.SimpleQueue()
     listener = logging.handlers.QueueListener(waiting, *targets, respect_handler_level=True)
-    with _attached(_ToWriter(waiting), lowest):
+    to_writer = _ToWriter(waiting)
+    with _attached(to_writer, lowest):
         listener.start()
         try:
             yield log
         finally:
+            to_writer.report_dropped()
             listener.stop()
             for handler in targets:
                 handler.close()
