@@ -33,6 +33,14 @@ class ModelRef:
     model: str | None = None
 
 
+def model_ref(text: str | None) -> ModelRef:
+    """Split `provider/model` at the first slash; a bare name has no provider (spec A-06, F-08)."""
+    if text is None:
+        return ModelRef()
+    provider, slash, model = text.partition("/")
+    return ModelRef(provider=provider, model=model) if slash else ModelRef(model=text)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptParams:
     """One attempt; the same record for every harness (spec A-02)."""

@@ -124,14 +124,3 @@ def thread_config(provider: ProviderLaunch | None, *, lightweight: bool = False)
 def codex_provider(model: ModelRef) -> str | None:
     """Return the `modelProvider` to send; None where Codex's own login serves (spec F-08)."""
     return None if model.provider in NATIVE_PROVIDERS else model.provider
-
-
-def model_ref(text: str | None) -> ModelRef:
-    """Split `provider/model`.
-
-    A bare name has no provider, `codex/…` is the virtual one (spec A-06, F-08).
-    """
-    if text is None:
-        return ModelRef()
-    provider, slash, model = text.partition("/")
-    return ModelRef(provider=provider, model=model) if slash else ModelRef(model=text)

@@ -1,0 +1,58 @@
+"""What a caller may ask of a session, checked before anything is accepted.
+
+Knows nothing of how it is carried out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from treadle.contract.harness import ProjectionMode
+from treadle.model.errors import MessageTooLarge, UsageError
+from treadle.model.json import JsonObject
+from treadle.model.text import without_surrogates
+from treadle.protocol.names import checked_model_id
+
+MAX_PROMPT_CHARS: Final = 2**20
+"""Characters of a person's own text; more is refused before it is accepted (decision 25)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """One message and how it is to be run.
+
+    None means the session's, the agent's or the default choice.
+    """
+
+    text: str
+    engine: str | None = None
+    model: str | None = None
+    effort: str | None = None
+    projection: ProjectionMode | None = None
+    client_message_id: str | None = None
+    output_schema: JsonObject | None = None
+    lightweight: bool = False
+    trigger: str = "user"
+    sender: JsonObject = field(default_factory=dict)
+
+
+def checked_request(request: RunRequest) -> RunRequest:
+    """Return the request with a text that can be sent: no lone surrogates, no NUL (RS12).
+
+    Raises: UsageError for an empty text or an impossible model, MessageTooLarge.
+    """
+    text = without_surrogates(request.text)
+    if not text.strip():
+        raise UsageError("the message is empty", next_step="Say something, or pipe it in with '-'.")
+    if len(text) > MAX_PROMPT_CHARS:
+        raise MessageTooLarge(
+            f"the message has {len(text):,} characters, more than {MAX_PROMPT_CHARS:,};"
+            " nothing was sent",
+            next_step="Put the text into a file in the working folder and name the file.",
+            characters=len(text),
+            limit=MAX_PROMPT_CHARS,
+        )
+    if request.model is not None:
+        checked_model_id(request.model)
+    return replace(request, text=text)

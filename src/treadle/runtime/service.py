@@ -1,0 +1,131 @@
+"""The service: what a face holds while Treadle is open.
+
+Knows nothing of how its parts were made (`compose`) or of how they are shown.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+import anyio
+from anyio.abc import TaskGroup
+
+from treadle.config.settings import Settings
+from treadle.contract.store import SearchHit, SearchQuery, SessionRecord, Store
+from treadle.model.errors import UsageError
+from treadle.model.ids import AgentId, RunId
+from treadle.model.session import MAIN_AGENT, agent_id, session_name
+from treadle.observe import emit
+from treadle.runtime.accounts import Accounts
+from treadle.runtime.handle import RunHandle
+from treadle.runtime.requests import RunRequest, checked_request
+from treadle.runtime.runs import Runs, RunServices, RunSite
+from treadle.runtime.sessions import Session
+
+LOCAL_OWNER = "local"
+"""Owner of sessions that are used from this machine's command line or library (decision 31)."""
+
+
+class Runtime:
+    """An open Treadle; made by `treadle.open_runtime`."""
+
+    def __init__(self, services: RunServices, accounts: Accounts) -> None:
+        """Keep the parts; `running` opens it."""
+        self._services = services
+        self._runs = Runs(services)
+        self._group: TaskGroup | None = None
+        self._live: dict[RunId, RunHandle] = {}
+        self.accounts = accounts
+        """Signing in, signing out, who is signed in, and which models there are."""
+
+    async def __aenter__(self) -> Self:
+        """Open the root of all runs."""
+        self._group = await anyio.create_task_group().__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        """Interrupt what runs, wait for it within `deadlines.shutdown_s`, then cancel it."""
+        group, self._group = self._group, None
+        assert group is not None
+        for handle in tuple(self._live.values()):
+            handle.interrupt("shutdown")
+        with anyio.move_on_after(self.settings.deadlines.shutdown_s, shield=True):
+            for handle in tuple(self._live.values()):
+                await handle.result()
+        group.cancel_scope.cancel()
+        await group.__aexit__(None, None, None)
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._services.settings
+
+    @property
+    def store(self) -> Store:
+        """The store, for reading."""
+        return self._services.store
+
+    @property
+    def running(self) -> tuple[RunHandle, ...]:
+        """The runs that are not over."""
+        return tuple(self._live.values())
+
+    def session(
+        self,
+        key: str | None = None,
+        *,
+        agent: str = MAIN_AGENT,
+        owner: str = LOCAL_OWNER,
+        cwd: str | Path | None = None,
+    ) -> Session:
+        """Return a session by its key or bare name; None is the agent's `main`.
+
+        A `cwd` becomes the session's working folder from its next run on. Raises: UsageError for an
+        impossible key or folder, NotFound for an unknown agent.
+        """
+        name = session_name(key, agent=agent_id(agent))
+        self.settings.agent(name.agent_id)
+        site = RunSite(name=name, owner=owner, cwd=_checked_folder(cwd))
+        return Session(self, self._services.store, site)
+
+    async def sessions(
+        self, *, agent: str | None = None, owner: str | None = None, limit: int = 200
+    ) -> tuple[SessionRecord, ...]:
+        """Return the stored sessions, the last used first."""
+        return await self._services.store.sessions.list(
+            agent_id=AgentId(agent) if agent else None, owner=owner, limit=limit
+        )
+
+    async def search(self, query: SearchQuery) -> tuple[SearchHit, ...]:
+        """Return the entries that fit."""
+        return await self._services.store.transcript.search(query)
+
+    def submit(self, request: RunRequest, site: RunSite) -> RunHandle:
+        """Accept a message; see `Session.run`. Raises: UsageError."""
+        if self._group is None:
+            raise UsageError("the runtime is closed", next_step="Open it with open_runtime().")
+        checked = checked_request(request)
+        handle = RunHandle(RunId(self._services.ids.new("r")), site.name.key)
+        self._live[handle.run_id] = handle
+        self._group.start_soon(self._run, handle, checked, site)
+        return handle
+
+    async def _run(self, handle: RunHandle, request: RunRequest, site: RunSite) -> None:
+        try:
+            await self._runs.execute(handle, request, site)
+        except Exception as error:
+            emit("task.leaked", cause=error, run_id=handle.run_id)
+        finally:
+            del self._live[handle.run_id]
+
+
+def _checked_folder(cwd: str | Path | None) -> str | None:
+    if cwd is None:
+        return None
+    folder = Path(cwd).expanduser().absolute()
+    if not folder.is_dir():
+        raise UsageError(
+            f"the working folder {str(folder)!r} is no folder", next_step="Name one that exists."
+        )
+    return str(folder.resolve())

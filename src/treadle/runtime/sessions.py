@@ -1,0 +1,144 @@
+"""A session as its caller holds it.
+
+Run a message, read what was said, see what the model was given.
+
+Knows nothing of harnesses or threads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+
+from treadle.contract.harness import ProjectionMode
+from treadle.contract.store import ContextReport, SessionRecord, Store
+from treadle.model.errors import NotFound
+from treadle.model.ids import SessionKey
+from treadle.model.json import JsonObject, JsonValue
+from treadle.model.message import Entry
+from treadle.model.session import SessionName
+from treadle.model.turn import entry_data
+from treadle.runtime.handle import RunHandle
+from treadle.runtime.requests import RunRequest
+from treadle.runtime.runs import RunSite
+
+if TYPE_CHECKING:
+    from treadle.runtime.service import Runtime
+
+EXPORT_VERSION: Final = 1
+_PAGE: Final = 500
+
+
+class Session:
+    """One session of a runtime; it need not exist yet, the first message makes it."""
+
+    def __init__(self, runtime: Runtime, store: Store, site: RunSite) -> None:
+        """Hold the runtime and where runs of this session happen."""
+        self._runtime = runtime
+        self._store = store
+        self._site = site
+
+    @property
+    def key(self) -> SessionKey:
+        """Its full key."""
+        return self._site.name.key
+
+    @property
+    def name(self) -> SessionName:
+        """Its key, taken apart."""
+        return self._site.name
+
+    def run(
+        self,
+        text: str,
+        *,
+        engine: str | None = None,
+        model: str | None = None,
+        effort: str | None = None,
+        projection: ProjectionMode | None = None,
+        client_message_id: str | None = None,
+        output_schema: JsonObject | None = None,
+        sender: JsonObject | None = None,
+    ) -> RunHandle:
+        """Accept a message and return its run at once; runs of one session go one after another.
+
+        Raises: UsageError for a message that cannot be sent, MessageTooLarge. Everything later is
+        the run's result.
+        """
+        request = RunRequest(
+            text=text,
+            engine=engine,
+            model=model,
+            effort=effort,
+            projection=projection,
+            client_message_id=client_message_id,
+            output_schema=output_schema,
+            sender=sender or {},
+        )
+        return self._runtime.submit(request, self._site)
+
+    async def record(self) -> SessionRecord | None:
+        """Return what is stored of it, or None if nothing is yet."""
+        return await self._store.sessions.get(self.key)
+
+    async def entries(self, *, after_depth: int = -1, limit: int = _PAGE) -> tuple[Entry, ...]:
+        """Return stored entries in order, from behind `after_depth` on. Raises: NotFound."""
+        record = await self._known()
+        return await self._store.transcript.entries(record.id, after_depth=after_depth, limit=limit)
+
+    async def context(self, turn: int | None = None) -> ContextReport | None:
+        """Return what the model was given in that turn, or in the last one. Raises: NotFound."""
+        record = await self._known()
+        return await self._store.reports.get(record.id, turn)
+
+    async def reset(self) -> SessionRecord:
+        """Begin a new generation.
+
+        Empty transcript, fresh thread; the old one stays stored. Raises: NotFound.
+        """
+        return await self._store.sessions.new_generation(self.key)
+
+    async def export(self) -> AsyncIterator[str]:
+        """Yield the session as JSON lines without line feeds.
+
+        A head, then every entry in order. Raises: NotFound.
+        """
+        record = await self._known()
+        head: dict[str, JsonValue] = {
+            "type": "session",
+            "version": EXPORT_VERSION,
+            "key": record.key,
+            "id": record.id,
+            "generation": record.generation,
+            "agent": record.agent_id,
+            "owner": record.owner,
+            "title": record.title,
+            "created_at": record.created_at,
+        }
+        yield _line(head)
+        after = -1
+        while page := await self._store.transcript.entries(
+            record.id, after_depth=after, limit=_PAGE
+        ):
+            for entry in page:
+                yield _line({"type": "entry", **entry_data(entry), **_raw(entry)})
+            after = page[-1].depth
+
+    async def _known(self) -> SessionRecord:
+        record = await self.record()
+        if record is None:
+            raise NotFound(
+                f"there is no session {self.key!r}",
+                next_step="treadle sessions list shows those that there are.",
+                session=self.key,
+            )
+        return record
+
+
+def _raw(entry: Entry) -> dict[str, JsonValue]:
+    return {"key": entry.key, "content_hash": entry.content_hash, "raw_items": entry.raw_items}
+
+
+def _line(record: dict[str, JsonValue]) -> str:
+    return json.dumps(record, ensure_ascii=False, separators=(",", ":"))
