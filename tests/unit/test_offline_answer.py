@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.engines.notes import CLOSING, NOTICE, OPENING
 from treadle.model.json import JsonObject, JsonValue
 from treadle.offline.answer import (
     Answer,
@@ -20,6 +21,7 @@ from treadle.offline.answer import (
     decide,
 )
 from treadle.offline.recall import NOTHING
+from treadle.projection.seed import left_out_note
 
 BASE: JsonObject = {
     "type": "message",
@@ -198,6 +200,18 @@ CASES = (
         answer='You said: "We deploy on Tuesday"',
     ),
     Case(
+        name="a place is no colour",
+        context=(user("The office is green."),),
+        question="Where is the office?",
+        answer=NOTHING,
+    ),
+    Case(
+        name="a number in words",
+        context=(user("I have three cats."), user("My cats like tuna.")),
+        question="How many cats do I have?",
+        answer='You said: "I have three cats"',
+    ),
+    Case(
         name="everything",
         context=(user("I like tea."), assistant("Noted: I like tea."), user("I live in Bonn.")),
         question="What did I tell you?",
@@ -231,6 +245,16 @@ CASES = (
 def test_questions_are_answered_from_what_the_context_holds(case: Case) -> None:
     """Issue 2 item 9."""
     assert said(*case.context, user(case.question)) == case.answer
+
+
+def test_notes_about_earlier_messages_are_context_and_never_the_request() -> None:
+    """Decisions 5 and 17."""
+    note = f"{OPENING}\n{NOTICE}\n- user: My cat is called Mimi.\n- What day is it?\n{CLOSING}"
+    seed = left_out_note(7)
+    expected = 'A summary of earlier messages says: "My cat is called Mimi"'
+    assert said(user(seed), user(note), user("What is my cat called?")) == expected
+    assert said(user("I like tea."), user(note), user(seed)) == "Noted: I like tea."
+    assert said(user(note), user("What notes about earlier messages are there?")) == NOTHING
 
 
 PROJECTED = (

@@ -77,7 +77,7 @@ COMPACTION_PROMPT = "You are performing a CONTEXT CHECKPOINT COMPACTION"
 _COMPACTED = "treadle-offline-1:"
 _SUMMARY_HEAD = re.compile(
     r"(?i)\A\W{0,3}(?:another language model started to solve"
-    r"|.{0,60}\bnotes? (?:about|on|from) earlier messages)"
+    r"|notes? (?:about|on|from) earlier messages\b[^\n]*\bnot a request\b)"
 )
 _WRAPPED = re.compile(r"\A<([a-z][a-z0-9]*(?:[_-][a-z0-9_-]+| instructions)?)(?: [^>]*)?>")
 _CODEX_TAGS = frozenset({
@@ -232,7 +232,8 @@ def _unwrapped(text: str) -> str:
     if opened is not None:
         if opened[1] in _CODEX_TAGS:
             return ""
-        return text[opened.end() :].strip().removesuffix(f"</{opened[1]}>")
+        inner = text[opened.end() :].strip().removesuffix(f"</{opened[1]}>").strip()
+        return _unwrapped(inner) if _SUMMARY_HEAD.match(inner) else inner
     if _SUMMARY_HEAD.match(text):
         return text.partition("\n")[2]
     inside = re.search(r"(?s)<INSTRUCTIONS>(.*)</INSTRUCTIONS>", text)

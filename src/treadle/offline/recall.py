@@ -38,6 +38,7 @@ _INTRODUCED = re.compile(
     r"|a tool said|the tool \S+ returned|i said earlier|you said|my instructions say"
     r"|a document says|a summary of earlier messages says)\b\s*(?:this\b|that\b)?\s*[:,]?\s*"
 )
+_SPEAKER = re.compile(r"(?i)^\W?(?:the )?(?:user|assistant|person|tool)\W?\s*:\s*")
 _QUOTE = re.compile(r"[“\"]([^\"”]+)[\"”]")
 _CITED = re.compile(
     r"(?i)^(?:you said|i said earlier|a tool said|my instructions say|a document says"
@@ -79,9 +80,12 @@ _TIMELY = re.compile(
     r"|august|september|october|november|december|today|tomorrow|yesterday|noon|midnight|\d{1,2}:\d\d"
     r"|\d{4}-\d\d|\d+(?:st|nd|rd|th)?)\b"
 )
+_NUMBER = re.compile(
+    r"(?i)\d|\b(?:no|none|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty)\b"
+)
 _HINTS = (
     (re.compile(r"(?i)\bwhen\b|\bwhat (?:day|date|time)\b|\bwhich (?:day|date)\b"), _TIMELY),
-    (re.compile(r"(?i)\bhow (?:many|much|old|long|far)\b"), re.compile(r"\d")),
+    (re.compile(r"(?i)\bhow (?:many|much|old|long|far)\b"), _NUMBER),
     (re.compile(r"(?i)\bwhere\b"), re.compile(r"(?i)\b(?:in|at|on|under|near|behind|from)\b|/")),
 )
 
@@ -129,7 +133,7 @@ def _stated(source: Source, sentence: str) -> Iterator[str]:
             yield quote.strip().rstrip(".")
         return
     if source is Source.SUMMARY:
-        bare = _INTRODUCED.sub("", bare)
+        bare = _SPEAKER.sub("", _INTRODUCED.sub("", bare))
     if is_question(bare) or bare == NOTHING:
         return
     text = _INTRODUCED.sub("", bare).strip().strip('"“”').rstrip(".").strip()
@@ -141,22 +145,36 @@ def best_statement(question: str, known: Sequence[Statement]) -> Statement | Non
     """Return the statement that fits best; None if none fits.
 
     Instructions, documents and what the assistant said itself must hold every content word of the
-    question; instructions and documents must also *say* something of them (`X is Y`, `X: Y`).
+    question; instructions and documents must also *say* something of them (`X is Y`, `X: Y`). A
+    question for a place, time or number with a single content word needs a statement that looks
+    like one.
     """
     wanted = content_words(question)
+    traces = _traces(wanted)
     hint = next((shape for asked, shape in _HINTS if asked.search(question)), None)
     best: tuple[tuple[int, bool, bool, int], Statement] | None = None
-    for statement in known if wanted else ():
-        words = content_words(statement.text)
+    for statement in known:
+        lower = statement.text.lower()
+        if not any(trace in lower for trace in traces):
+            continue  # cheap, and most of a long context ends here
+        words = content_words(lower)
         shared = len(wanted & words)
+        hinted = hint is not None and hint.search(statement.text) is not None
         if not _fits(statement, wanted, shared) or not words - wanted:
             continue
-        hinted = hint is not None and hint.search(statement.text) is not None
+        if hint is not None and not hinted and len(wanted) == 1:
+            continue
         own = statement.source not in {Source.INSTRUCTIONS, Source.DOCUMENT}
         rank = (shared, hinted, own, statement.order)
         if best is None or rank > best[0]:
             best = (rank, statement)
     return _original(best[1], known) if best else None
+
+
+def _traces(wanted: frozenset[str]) -> tuple[str, ...]:
+    """Return texts of which any statement that shares a content word holds at least one."""
+    same = [word for word, stem in _SAME.items() if stem in wanted]
+    return (*(word.removesuffix("y") if len(word) > 2 else word for word in wanted), *same)
 
 
 def _fits(statement: Statement, wanted: frozenset[str], shared: int) -> bool:
