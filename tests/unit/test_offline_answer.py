@@ -463,6 +463,18 @@ def test_a_compaction_gives_what_was_stated() -> None:
     assert said(COMPACT) == "Nothing has been stated so far."
 
 
+def test_a_summary_of_a_summary_does_not_put_a_tool_s_words_into_the_user_s_mouth() -> None:
+    """Decision 17: what is derived never gains trust."""
+    first = ask(*called("t", "The port is 1."), {"type": "compaction_trigger"})
+    assert isinstance(first, Compact)
+    item: JsonObject = {"type": "compaction", "encrypted_content": first.packed}
+    assert said(item, COMPACT).endswith("\n- Stated earlier: The port is 1")
+    again = ask(item, {"type": "compaction_trigger"})
+    assert isinstance(again, Compact)
+    second: JsonObject = {"type": "compaction", "encrypted_content": again.packed}
+    assert said(second, COMPACT).endswith("\n- Stated earlier: The port is 1")
+
+
 def test_a_compaction_item_is_read_back() -> None:
     """Facts section 5: the answer to `compaction_trigger` is one opaque item."""
     answer = ask(user("My cat is called Mimi."), {"type": "compaction_trigger"})

@@ -130,7 +130,7 @@ _UNSPOKEN = frozenset({Source.INSTRUCTIONS, Source.DOCUMENT, Source.ASSISTANT})
 _SPEAKERS = {
     Source.USER: "The user said",
     Source.TOOL: "A tool said",
-    Source.SUMMARY: "The user said",
+    Source.SUMMARY: "Stated earlier",  # by whom was lost when it was summarized
 }
 
 

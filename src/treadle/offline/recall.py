@@ -34,7 +34,7 @@ _LONGEST_QUOTE = 400
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[.!?][\"”])\s+|\n+|(?<=[。！？])")
 _MARK = re.compile(r"^\s*(?:[-*•>#]+|\d+[.)])\s+")
 _INTRODUCED = re.compile(
-    r"(?i)^(?:please\s+)?(?:remember|noted?|fyi|correction|update|the user said"
+    r"(?i)^(?:please\s+)?(?:remember|noted?|fyi|correction|update|the user said|stated earlier"
     r"|a tool said|the tool \S+ returned|i said earlier|you said|my instructions say"
     r"|a document says|a summary of earlier messages says)\b\s*(?:this\b|that\b)?\s*[:,]?\s*"
 )
