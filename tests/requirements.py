@@ -10,11 +10,34 @@ from __future__ import annotations
 
 # begin: written by scripts/requirements.py
 REQUIREMENTS: dict[str, list[str]] = {
+    "A-04": [
+        "tests/unit/test_config_records.py::test_a_whole_agent_runtime_is_the_last_resort",
+    ],
+    "A-05": [
+        "tests/unit/test_config_records.py::test_a_whole_agent_runtime_is_the_last_resort",
+    ],
+    "A-06": [
+        "tests/unit/test_config_records.py::test_an_old_key_means_its_new_one_and_warns",
+    ],
+    "A-15": [
+        "tests/unit/test_config_records.py::test_lanes_are_at_least_eight_and_four_per_processor",
+    ],
+    "A-17": [
+        "tests/process/test_config_load.py::test_deadlines_set_elsewhere_stand_in_the_one_record",
+        "tests/unit/test_config_records.py::test_a_value_is_read_as_what_it_means",
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
     "A-18": [
         "tests/unit/test_turn_machine.py::test_each_row_of_the_turn_table_holds",
     ],
     "A-19": [
         "tests/unit/test_turn_machine.py::test_each_row_of_the_turn_table_holds",
+    ],
+    "D-02": [
+        "tests/unit/test_offline_answer.py::test_a_quoted_context_is_context_and_not_the_request",
+    ],
+    "D-04": [
+        "tests/unit/test_offline_answer.py::test_a_quoted_context_is_context_and_not_the_request",
     ],
     "D-21": [
         "tests/unit/test_text.py::test_a_value_that_contains_itself_or_is_too_deep_is_cut",
@@ -27,22 +50,66 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_turn_machine.py::test_a_second_overflow_fails",
         "tests/unit/test_turn_machine.py::test_each_row_of_the_turn_table_holds",
     ],
+    "F-27": [
+        "tests/unit/test_protocol.py::test_every_request_has_a_deadline_and_nothing_read_is_opted_out",
+    ],
+    "G-08": [
+        "tests/unit/test_protocol.py::test_item_has_its_name_status_and_kind",
+    ],
+    "G-09": [
+        "tests/unit/test_protocol.py::test_item_has_its_name_status_and_kind",
+    ],
+    "G-10": [
+        "tests/unit/test_protocol.py::test_audit_takes_no_odd_or_missing_status_for_success",
+        "tests/unit/test_protocol.py::test_item_has_its_name_status_and_kind",
+    ],
     "G-16": [
         "tests/unit/test_turn_machine.py::test_each_row_of_the_turn_table_holds",
     ],
+    "J-10": [
+        "tests/process/test_config_load.py::test_deadlines_set_elsewhere_stand_in_the_one_record",
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "L-02": [
+        "tests/unit/test_config_records.py::test_a_hooks_deadline_is_its_own_then_the_common_then_the_plugins",
+    ],
+    "N-01": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
     "RS12": [
+        "tests/unit/test_rpc.py::test_lone_surrogates_are_replaced_and_all_else_is_kept",
+        "tests/unit/test_rpc.py::test_what_is_written_is_one_line_of_valid_json",
         "tests/unit/test_text.py::test_pairs_are_joined_and_lone_surrogates_and_nul_are_replaced",
         "tests/unit/test_text.py::test_valid_text_is_encodable_and_a_fixed_point",
         "tests/unit/test_tokens.py::test_lone_surrogates_are_counted_as_the_replacement_character",
     ],
+    "RS16": [
+        "tests/unit/test_rpc.py::test_stream_cut_anywhere_gives_the_same_events",
+    ],
+    "RS41": [
+        "tests/unit/test_config_records.py::test_a_bad_value_names_its_key_what_was_found_and_what_is_allowed",
+        "tests/unit/test_protocol.py::test_id_that_looks_like_an_option_or_holds_a_line_break_is_refused",
+    ],
     "RS48": [
         "tests/process/test_log.py::test_a_log_file_that_is_a_link_is_refused",
         "tests/process/test_log.py::test_directory_and_files_are_private_whatever_the_umask",
+        "tests/process/test_state_dir.py::test_a_directory_of_somebody_else_is_refused",
+        "tests/process/test_state_dir.py::test_a_directory_that_others_can_enter_is_refused_and_left_alone",
+        "tests/process/test_state_dir.py::test_a_link_below_the_directory_is_refused",
+        "tests/process/test_state_dir.py::test_a_link_is_refused_and_names_its_target",
+        "tests/process/test_state_dir.py::test_a_lock_file_that_is_a_link_is_refused",
+        "tests/process/test_state_dir.py::test_all_that_is_made_is_private_whatever_the_umask",
     ],
     "RS51": [
         "tests/process/test_log.py::test_texts_are_bounded_and_printable",
         "tests/unit/test_text.py::test_hidden_characters_are_shown_as_escapes",
         "tests/unit/test_text.py::test_printable_text_has_no_control_character_but_tab_and_line_feed",
+    ],
+    "RS54": [
+        "tests/unit/test_offline_answer.py::test_a_request_line_inside_the_request_does_not_move_the_request",
+    ],
+    "S-02": [
+        "tests/unit/test_foreign.py::test_reason_text_shows_no_secret_and_never_raises",
     ],
     "T-01": [
         "tests/unit/test_events.py::test_the_contracts_texts_are_the_messages_of_their_events",
@@ -52,6 +119,87 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "T-03": [
         "tests/process/test_log.py::test_texts_are_bounded_and_printable",
+    ],
+    "T-08": [
+        "tests/unit/test_foreign.py::test_reason_text_shows_no_secret_and_never_raises",
+    ],
+    "V-01": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-02": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-03": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-04": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-05": [
+        "tests/unit/test_config_records.py::test_a_value_is_read_as_what_it_means",
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-06": [
+        "tests/process/test_config_load.py::test_a_codex_home_is_the_agents_own_or_the_persons",
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-07": [
+        "tests/unit/test_config_records.py::test_modes_and_overrides_come_to_one_set_of_permissions",
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-08": [
+        "tests/unit/test_config_records.py::test_modes_and_overrides_come_to_one_set_of_permissions",
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-09": [
+        "tests/process/test_config_load.py::test_deadlines_set_elsewhere_stand_in_the_one_record",
+        "tests/unit/test_config_records.py::test_a_value_is_read_as_what_it_means",
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-10": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-11": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-12": [
+        "tests/unit/test_config_records.py::test_an_old_key_means_its_new_one_and_warns",
+        "tests/unit/test_config_records.py::test_keys_of_later_versions_are_accepted_and_said_to_have_no_effect",
+        "tests/unit/test_config_records.py::test_what_is_said_in_the_new_place_wins_over_the_old",
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-13": [
+        "tests/unit/test_config_records.py::test_keys_of_later_versions_are_accepted_and_said_to_have_no_effect",
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-14": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-15": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-16": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-17": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-18": [
+        "tests/process/test_config_load.py::test_old_variables_work_with_a_warning_and_lose_against_new_ones",
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-19": [
+        "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "V-30": [
+        "tests/process/test_config_load.py::test_old_variables_work_with_a_warning_and_lose_against_new_ones",
+        "tests/unit/test_config_records.py::test_an_old_key_means_its_new_one_and_warns",
+    ],
+    "V-32": [
+        "tests/unit/test_config_records.py::test_keys_of_later_versions_are_accepted_and_said_to_have_no_effect",
+    ],
+    "V-33": [
+        "tests/unit/test_config_records.py::test_an_old_key_means_its_new_one_and_warns",
     ],
 }
 # end: written by scripts/requirements.py

@@ -40,7 +40,8 @@ def test_every_node_of_the_manifest_is_a_test() -> None:
 def test_manifest_is_what_the_docstrings_say() -> None:
     """Ours: `scripts/requirements` was run after the last change."""
     source = writer.TABLE.read_text(encoding="utf-8")
-    assert source == writer.renewed(source, writer.table_of(writer.all_tests()))
+    is_current = source == writer.renewed(source, writer.table_of(writer.all_tests()))
+    assert is_current, "run scripts/requirements"
 
 
 def test_every_reason_names_a_part_a_later_work_or_a_refusal() -> None:
