@@ -1,0 +1,1 @@
+"""Room for what is kept: sessions, transcripts, bindings, injections and context reports."""

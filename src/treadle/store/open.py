@@ -1,0 +1,150 @@
+"""Opens a store and closes it again.
+
+Knows nothing of who owns the state directory: one process at a time is its caller's duty (INV-4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final, TypeVar
+
+import anyio
+import anyio.to_thread
+from anyio.from_thread import BlockingPortal
+
+from treadle.clock import Clock, Ids
+from treadle.contract.store import Store
+from treadle.store.bindings import SqlBindings
+from treadle.store.check import StoreCheck, check_store
+from treadle.store.driver import Connection, Driver, load_migrations, load_queries
+from treadle.store.reports import SqlReports
+from treadle.store.sessions import SqlSessions
+from treadle.store.sqlite import ReaderPool, SqliteConnection, Synchronous, open_writer
+from treadle.store.transcript import SqlTranscript
+from treadle.store.writer import Writer
+
+T = TypeVar("T")
+
+READ_THREADS: Final = 4
+"""Reads at the same time on worker threads; more would only share the same cores."""
+
+
+class SqliteDriver(Driver):
+    """A writer and the readers beside it."""
+
+    def __init__(self, writer: Writer, readers: ReaderPool) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._threads = anyio.CapacityLimiter(READ_THREADS)
+
+    async def write(self, job: Callable[[Connection], T]) -> T:
+        """See `Driver`."""
+        return await self._writer.write(job)
+
+    async def read(self, job: Callable[[SqliteConnection], T]) -> T:
+        """See `Driver`."""
+        read = partial(self._readers.read, job)
+        return await anyio.to_thread.run_sync(read, limiter=self._threads)
+
+    def read_now(self, job: Callable[[SqliteConnection], T]) -> T:
+        """See `Driver`."""
+        return self._readers.read(job)
+
+
+class SqliteStore(Store):
+    """All that is kept, in one SQLite file."""
+
+    def __init__(self, driver: SqliteDriver, path: Path, *, clock: Clock, ids: Ids) -> None:
+        self._driver = driver
+        self._path = path
+        self._sessions = SqlSessions(driver, clock=clock, ids=ids)
+        self._transcript = SqlTranscript(driver, clock=clock, ids=ids)
+        self._bindings = SqlBindings(driver, clock=clock)
+        self._reports = SqlReports(driver)
+
+    @property
+    def path(self) -> Path:
+        """The database file."""
+        return self._path
+
+    @property
+    def driver(self) -> Driver:
+        """The database itself, for other rooms' records that live in the same file."""
+        return self._driver
+
+    @property
+    def sessions(self) -> SqlSessions:
+        """Sessions."""
+        return self._sessions
+
+    @property
+    def transcript(self) -> SqlTranscript:
+        """Transcripts."""
+        return self._transcript
+
+    @property
+    def bindings(self) -> SqlBindings:
+        """Threads and injections."""
+        return self._bindings
+
+    @property
+    def reports(self) -> SqlReports:
+        """Context reports."""
+        return self._reports
+
+    async def check(self) -> StoreCheck:
+        """Check the whole store and count what is in it; reads all of it, changes nothing."""
+        return await self._driver.read(partial(check_store, path=self._path))
+
+
+@asynccontextmanager
+async def open_store(
+    path: Path, *, clock: Clock, ids: Ids, synchronous: Synchronous = "FULL"
+) -> AsyncIterator[SqliteStore]:
+    """Open the store at this path, made or migrated if need be, and close it at the end.
+
+    With `FULL` what a call has written survives a power cut; with `NORMAL` the last writes may not
+    (they survive the death of the process). Raises: StateDirectoryRefused, StoreDamaged,
+    MigrationNeeded, StoreFull, StoreBusy. Cancel: writes that stand in line are done before it
+    closes.
+    """
+
+    def prepare() -> tuple[SqliteConnection, ReaderPool]:
+        queries = load_queries()
+        connection = open_writer(
+            path, queries, load_migrations("sqlite"), now=clock.now(), synchronous=synchronous
+        )
+        try:
+            return connection, ReaderPool(path, queries)
+        except BaseException:
+            connection.close()
+            raise
+
+    connection, readers = await anyio.to_thread.run_sync(prepare)
+    async with _portal() as portal:
+        writer = Writer(connection, portal)
+        try:
+            yield SqliteStore(SqliteDriver(writer, readers), path, clock=clock, ids=ids)
+        finally:
+            readers.close()
+            await writer.stop()
+
+
+@asynccontextmanager
+async def _portal() -> AsyncIterator[BlockingPortal]:
+    """Give the writer's thread a way to the event loop.
+
+    The portal's task group would wrap whatever ends the caller's block in an exception group, so it
+    does not see it.
+    """
+    failure: BaseException | None = None
+    async with BlockingPortal() as portal:
+        try:
+            yield portal
+        except BaseException as error:
+            failure = error
+    if failure is not None:
+        raise failure

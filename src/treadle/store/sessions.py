@@ -1,0 +1,158 @@
+"""Sessions and their generations, as rows.
+
+Knows nothing of the grammar of session keys, nor of who may see which session.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from treadle.clock import Clock, Ids
+from treadle.contract.store import SessionRecord, SessionStore
+from treadle.model.errors import NotFound
+from treadle.model.ids import AgentId, SessionId, SessionKey
+from treadle.model.json import JsonObject
+from treadle.store.driver import Connection, Driver, Row
+from treadle.store.rows import decoded_object, encoded
+
+SESSION_PREFIX: Final = "ses"
+"""Prefix of the ids of generations."""
+
+
+class SqlSessions(SessionStore):
+    """`SessionStore` over a driver."""
+
+    def __init__(self, driver: Driver, *, clock: Clock, ids: Ids) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._ids = ids
+
+    async def get(self, key: SessionKey) -> SessionRecord | None:
+        """See `SessionStore`."""
+
+        def find(connection: Connection) -> SessionRecord | None:
+            row = connection.one("session_by_key", key=key)
+            return None if row is None else _record(row)
+
+        return await self._driver.read(find)
+
+    async def open(
+        self, key: SessionKey, *, agent_id: AgentId, owner: str, cwd: str | None = None
+    ) -> SessionRecord:
+        """See `SessionStore`; agent and owner of a session that exists stay as they are."""
+        found = await self.get(key)
+        if found is not None and cwd in {None, found.cwd}:
+            return found
+
+        def find_or_make(connection: Connection) -> SessionRecord:
+            if connection.one("session_by_key", key=key) is None:
+                session_id, now = self._ids.new(SESSION_PREFIX), self._clock.now()
+                connection.run(
+                    "add_session",
+                    key=key,
+                    session_id=session_id,
+                    agent_id=agent_id,
+                    owner=owner,
+                    cwd=cwd,
+                    now=now,
+                )
+                _add_generation(connection, key, session_id, 1, now)
+            elif cwd is not None:
+                connection.run("change_session", key=key, cwd=cwd, title=None, settings=None)
+            return _existing(connection, key)
+
+        return await self._driver.write(find_or_make)
+
+    async def list(
+        self, *, agent_id: AgentId | None = None, owner: str | None = None, limit: int = 200
+    ) -> tuple[SessionRecord, ...]:
+        """See `SessionStore`; a negative limit gives none."""
+
+        def find(connection: Connection) -> tuple[SessionRecord, ...]:
+            rows = connection.rows(
+                "sessions_by_use", agent_id=agent_id, owner=owner, limit=max(0, limit)
+            )
+            return tuple(_record(row) for row in rows)
+
+        return await self._driver.read(find)
+
+    async def update(
+        self, key: SessionKey, *, title: str | None = None, settings: JsonObject | None = None
+    ) -> SessionRecord:
+        """See `SessionStore`; settings given replace all that were stored."""
+        text = None if settings is None else encoded(settings)
+
+        def change(connection: Connection) -> SessionRecord:
+            _existing(connection, key)
+            connection.run("change_session", key=key, cwd=None, title=title, settings=text)
+            connection.run("touch_session", key=key, now=self._clock.now())
+            return _existing(connection, key)
+
+        return await self._driver.write(change)
+
+    async def new_generation(self, key: SessionKey) -> SessionRecord:
+        """See `SessionStore`."""
+
+        def reset(connection: Connection) -> SessionRecord:
+            generation = _existing(connection, key).generation + 1
+            session_id, now = self._ids.new(SESSION_PREFIX), self._clock.now()
+            _add_generation(connection, key, session_id, generation, now)
+            connection.run(
+                "activate_generation", key=key, session_id=session_id, generation=generation
+            )
+            connection.run("touch_session", key=key, now=now)
+            return _existing(connection, key)
+
+        return await self._driver.write(reset)
+
+
+def _add_generation(
+    connection: Connection, key: SessionKey, session_id: str, generation: int, now: float
+) -> None:
+    row = connection.one("next_branch")
+    branch = 1 if row is None else row[0]
+    connection.run(
+        "add_generation",
+        session_id=session_id,
+        key=key,
+        generation=generation,
+        branch=branch,
+        now=now,
+    )
+    connection.run(
+        "add_branch",
+        branch=branch,
+        session_id=session_id,
+        parent=None,
+        depth=0,
+        position=0,
+        head=None,
+        now=now,
+    )
+
+
+def _existing(connection: Connection, key: SessionKey) -> SessionRecord:
+    row = connection.one("session_by_key", key=key)
+    if row is None:
+        raise NotFound(
+            f"there is no session {key!r}",
+            next_step="Run `treadle sessions list` to see what there is.",
+            session_key=key,
+        )
+    return _record(row)
+
+
+def _record(row: Row) -> SessionRecord:
+    return SessionRecord(
+        key=SessionKey(row[0]),
+        id=SessionId(row[1]),
+        generation=row[2],
+        agent_id=AgentId(row[3]),
+        owner=row[4],
+        cwd=row[5],
+        title=row[6],
+        created_at=row[7],
+        updated_at=row[8],
+        entry_count=row[9],
+        settings=decoded_object(row[10]),
+    )

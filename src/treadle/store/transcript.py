@@ -1,0 +1,233 @@
+"""The append-only tree of entries, written under a live claim.
+
+Knows nothing of what entries mean, of engines or of Codex; keys, hashes and order are all it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import anyio.to_thread
+
+from treadle.clock import Clock, Ids
+from treadle.contract.store import (
+    Binding,
+    Claim,
+    Held,
+    SearchHit,
+    SearchQuery,
+    TranscriptStore,
+)
+from treadle.model.ids import EntryId, RunId, SessionId, SessionKey, ThreadId
+from treadle.model.message import Entry, NewEntry
+from treadle.store.claims import check_claim, check_generation
+from treadle.store.driver import Connection, Driver, Row
+from treadle.store.rows import PreparedEntry, entry_from_row, prepared
+from treadle.store.search import Term, match_expression, snippet, terms, words_of
+from treadle.store.snapshot import SqlSnapshot, segments_of
+from treadle.store.threads import add_held, holds_entry, put_binding
+
+ENTRY_PREFIX: Final = "ent"
+"""Prefix of the ids of entries."""
+
+
+class SqlTranscript(TranscriptStore):
+    """`TranscriptStore` over a driver."""
+
+    def __init__(self, driver: Driver, *, clock: Clock, ids: Ids) -> None:
+        self._driver = driver
+        self._clock = clock
+        self._ids = ids
+
+    async def claim(self, session_id: SessionId, run_id: RunId) -> Claim:
+        """See `TranscriptStore`. Raises: NotFound."""
+
+        def take(connection: Connection) -> Claim:
+            check_generation(connection, session_id)
+            now = self._clock.now()
+            connection.run("take_claim", session_id=session_id, run_id=run_id, now=now)
+            connection.run("touch_generation", session_id=session_id, now=now)
+            row = connection.one("claim_of", session_id=session_id)
+            assert row is not None
+            return Claim(session_id=session_id, run_id=run_id, lease_epoch=row[0])
+
+        return await self._driver.write(take)
+
+    async def release(self, claim: Claim) -> None:
+        """See `TranscriptStore`; nothing can be written under the claim any more."""
+
+        def give_back(connection: Connection) -> None:
+            connection.run(
+                "give_claim_back",
+                session_id=claim.session_id,
+                run_id=claim.run_id,
+                lease_epoch=claim.lease_epoch,
+            )
+
+        await self._driver.write(give_back)
+
+    async def append(
+        self,
+        claim: Claim,
+        entries: Sequence[NewEntry],
+        *,
+        held_by: ThreadId | None = None,
+        binding: Binding | None = None,
+    ) -> tuple[Entry, ...]:
+        """See `TranscriptStore`.
+
+        An entry takes its time from its message where that has one. The first entry of a key stays
+        as it was stored, whatever comes later under that key. Raises besides: UsageError for text
+        that holds half a character, or what JSON cannot say.
+        """
+        new = await anyio.to_thread.run_sync(prepared, entries)
+
+        def store(connection: Connection) -> tuple[Entry, ...]:
+            check_claim(connection, claim)
+            stored = _Appender(connection, claim.session_id, self._ids, self._clock.now()).add(new)
+            if held_by is not None:
+                _hold(connection, held_by, stored)
+            if binding is not None:
+                check_claim(connection, claim, binding.session_id)
+                put_binding(connection, binding, self._clock.now())
+            return stored
+
+        return await self._driver.write(store)
+
+    async def snapshot(self, session_id: SessionId) -> SqlSnapshot:
+        """See `TranscriptStore`. Raises: NotFound."""
+        path = await self._driver.read(lambda connection: _path(connection, session_id))
+        return SqlSnapshot(self._driver, session_id, segments_of(path))
+
+    async def entries(
+        self, session_id: SessionId, *, after_depth: int = -1, limit: int = 500
+    ) -> tuple[Entry, ...]:
+        """See `TranscriptStore`. Raises: NotFound."""
+
+        def find(connection: Connection) -> tuple[Entry, ...]:
+            found: list[Row] = []
+            for part in segments_of(_path(connection, session_id)):
+                if part.stop_depth > after_depth + 1 and len(found) < limit:
+                    found += connection.rows(
+                        "entries_by_depth",
+                        branch=part.branch,
+                        start=max(part.start_depth, after_depth + 1),
+                        stop=part.stop_depth,
+                        limit=limit - len(found),
+                    )
+            return tuple(entry_from_row(row) for row in found)
+
+        return await self._driver.read(find)
+
+    async def search(self, query: SearchQuery) -> tuple[SearchHit, ...]:
+        """See `TranscriptStore`; how text becomes words is told in `store.search`.
+
+        All generations and branches are searched. A query without any text lists the newest
+        entries that fit the rest; one of signs alone fits nothing. Both ends of the time count in.
+        """
+        wanted = terms(query.text)
+        if not wanted and query.text.strip():
+            return ()
+
+        def find(connection: Connection) -> tuple[SearchHit, ...]:
+            filters = {
+                "session_key": query.session_key,
+                "agent_id": query.agent_id,
+                "owner": query.owner,
+                "role": query.role,
+                "since": query.since,
+                "until": query.until,
+                "limit": max(0, query.limit),
+            }
+            if wanted:
+                rows = connection.rows("search_entries", words=match_expression(wanted), **filters)
+            else:
+                rows = connection.rows("recent_entries", **filters)
+            return tuple(_hit(row, wanted) for row in rows)
+
+        return await self._driver.read(find)
+
+
+@dataclass(slots=True)
+class _Appender:
+    """Appends to one branch inside one transaction."""
+
+    connection: Connection
+    session_id: SessionId
+    ids: Ids
+    now: float
+
+    def add(self, entries: Sequence[PreparedEntry]) -> tuple[Entry, ...]:
+        """Append what is new, and return the stored entries in the order given."""
+        row = self.connection.one("active_branch", session_id=self.session_id)
+        assert row is not None, "a claim refers to a generation, and that to its branch"
+        branch, depth, position, head = row
+        first = depth
+        stored = []
+        for entry in entries:
+            found = self._find(entry.new.key)
+            if found is None:
+                self._insert(entry, branch, depth, position, head)
+                found = self._find(entry.new.key)
+                assert found is not None
+                head, depth, position = found.id, depth + 1, position + entry.has_position
+            stored.append(found)
+        if depth > first:
+            self.connection.run(
+                "grow_branch", branch=branch, entry_count=depth, message_count=position, head=head
+            )
+            self.connection.run("touch_generation", session_id=self.session_id, now=self.now)
+        return tuple(stored)
+
+    def _find(self, key: str) -> Entry | None:
+        row = self.connection.one("entry_by_key", session_id=self.session_id, key=key)
+        return None if row is None else entry_from_row(row)
+
+    def _insert(
+        self, entry: PreparedEntry, branch: int, depth: int, position: int, head: EntryId | None
+    ) -> None:
+        new = entry.new
+        given = new.message.created_at
+        seq = self.connection.run(
+            "add_entry",
+            id=self.ids.new(ENTRY_PREFIX),
+            session_id=self.session_id,
+            branch=branch,
+            depth=depth,
+            position=position if entry.has_position else None,
+            parent=head,
+            kind=new.kind,
+            key=new.key,
+            role=new.message.role,
+            host_only=new.message.host_only,
+            content_hash=entry.content_hash,
+            thread_id=new.thread_id,
+            turn_id=new.turn_id,
+            run_id=new.run_id,
+            created_at=self.now if given is None else given,
+            meta=entry.meta,
+            content=entry.content,
+            raw_items=entry.raw_items,
+        )
+        self.connection.run("index_entry", seq=seq, words=entry.words)
+
+
+def _hold(connection: Connection, thread_id: ThreadId, entries: Sequence[Entry]) -> None:
+    """Note that the thread holds those messages among the entries that it is not known to hold."""
+    for entry in entries:
+        if entry.position is not None and not holds_entry(connection, thread_id, entry.id):
+            held = Held(content_hash=entry.content_hash, entry_id=entry.id)
+            add_held(connection, thread_id, (held,))
+
+
+def _path(connection: Connection, session_id: SessionId) -> list[Row]:
+    check_generation(connection, session_id)
+    return connection.rows("branch_path", session_id=session_id)
+
+
+def _hit(row: Row, wanted: Sequence[Term]) -> SearchHit:
+    entry = entry_from_row(row)
+    piece, matches = snippet(words_of(entry.message), wanted)
+    return SearchHit(session_key=SessionKey(row[17]), entry=entry, snippet=piece, matches=matches)
