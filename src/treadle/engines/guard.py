@@ -1,0 +1,248 @@
+"""Stand between the lifecycle and one engine for the length of one run.
+
+Filters what the engine may know, calls it under a deadline, checks its answers and turns whatever
+goes wrong into an `EngineError`. Knows nothing of turns, and decides nothing about what follows a
+failure: after one, the same engine gets the later calls too (spec B-45, B-47).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeVar
+
+from treadle.config import Deadlines
+from treadle.contract.engine import (
+    HOST_PARAMS,
+    LEGACY,
+    AfterTurnParams,
+    Assembled,
+    AssembleParams,
+    BootstrapParams,
+    BootstrapResult,
+    CompactParams,
+    CompactResult,
+    ContextEngine,
+    EngineInfo,
+    IngestBatchParams,
+    IngestBatchResult,
+    IngestParams,
+    IngestResult,
+    MaintainParams,
+    MaintainResult,
+    SessionCall,
+)
+from treadle.contract.tool import DynamicTool
+from treadle.engines import answers
+from treadle.engines.answers import Answer
+from treadle.foreign import Abort, ForeignAborted, ForeignCalls, ForeignFailure, ForeignTimeout
+from treadle.model.errors import EngineContractError, EngineError, EngineTimeout
+from treadle.observe import emit
+
+P = TypeVar("P", bound=SessionCall)
+R = TypeVar("R")
+
+BEFORE_A_TURN: Final = frozenset({"bootstrap", "assemble"})
+"""Operations that never get the transcript rewriter (spec B-17)."""
+
+FailureSeen = Callable[[str, str], None]
+"""Takes operation and reason of the first failure of the engine's own in its run."""
+
+
+class GuardedEngine:
+    """One engine for one run; implements `contract.engine.ResolvedEngine`.
+
+    Every call may raise EngineContractError, EngineTimeout or EngineError; a call that ended
+    because its run was stopped raises EngineError with the field `aborted` and is no failure of the
+    engine's (spec B-43).
+    """
+
+    def __init__(
+        self,
+        engine: ContextEngine,
+        info: EngineInfo,
+        *,
+        foreign: ForeignCalls,
+        deadlines: Deadlines,
+        tools: Sequence[DynamicTool] = (),
+        on_failure: FailureSeen | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.engine = engine
+        self._info = info
+        self._foreign = foreign
+        self._deadlines = deadlines
+        self._tools = tuple(tools)
+        self._on_failure = on_failure
+        self._monotonic = monotonic
+        self._has_failed = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a call of this run failed by the engine's own doing."""
+        return self._has_failed
+
+    @property
+    def info(self) -> EngineInfo:
+        """The engine's own info."""
+        return self._info
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this is an engine and not `legacy` (spec A-21)."""
+        return self._info.id != LEGACY
+
+    def implements(self, method: str) -> bool:
+        """Whether the engine has this optional method."""
+        return callable(getattr(self.engine, method, None))
+
+    def tools(self) -> tuple[DynamicTool, ...]:
+        """The dynamic tools that the engine offered when it was resolved."""
+        return self._tools
+
+    async def bootstrap(self, params: BootstrapParams) -> BootstrapResult | None:
+        """Ask `bootstrap`; None where the engine has none."""
+        if not self.implements("bootstrap"):
+            return None
+        seconds = self._deadlines.engine_bootstrap_s
+        return await self._ask("bootstrap", params, seconds, answers.bootstrap_result)
+
+    async def assemble(self, params: AssembleParams) -> Assembled:
+        """Ask `assemble`. What it answered is read where it was made, not on the loop."""
+        given = params.messages
+
+        def check(answer: Answer, value: object) -> Assembled:
+            return answers.assembled(answer, value, given)
+
+        return await self._ask("assemble", params, self._deadlines.engine_call_s, check)
+
+    async def after_turn(self, params: AfterTurnParams) -> bool:
+        """Tell `after_turn`, whose answer means nothing; False where the engine has none."""
+        if not self.implements("after_turn"):
+            return False
+        return await self._ask("after_turn", params, self._deadlines.engine_call_s, _anything)
+
+    async def ingest_batch(self, params: IngestBatchParams) -> IngestBatchResult | None:
+        """Tell `ingest_batch`; None where the engine has none."""
+        if not self.implements("ingest_batch"):
+            return None
+        seconds = self._deadlines.engine_call_s
+        return await self._ask("ingest_batch", params, seconds, answers.ingest_batch_result)
+
+    async def ingest(self, params: IngestParams) -> IngestResult:
+        """Tell `ingest`."""
+        seconds = self._deadlines.engine_call_s
+        return await self._ask("ingest", params, seconds, answers.ingest_result)
+
+    async def maintain(self, params: MaintainParams) -> MaintainResult | None:
+        """Ask `maintain`; None where the engine has none."""
+        if not self.implements("maintain"):
+            return None
+        seconds = self._deadlines.engine_maintain_s
+        return await self._ask("maintain", params, seconds, answers.maintain_result)
+
+    async def compact(self, params: CompactParams) -> CompactResult:
+        """Ask `compact`; the abort signal is always passed (spec B-23, J-10)."""
+        return await self._ask(
+            "compact", params, self._deadlines.compaction_s, answers.compact_result
+        )
+
+    async def dispose(self) -> None:
+        """Tell `dispose`, within its deadline; a failure is logged and holds nobody back (B-46)."""
+        if not self.implements("dispose"):
+            return
+        dispose: Callable[[], object] = getattr(self.engine, "dispose")  # noqa: B009 - optional
+        try:
+            await self._foreign.call(
+                self._info.id, "dispose", dispose, deadline_s=self._deadlines.engine_dispose_s
+            )
+        except ForeignTimeout as late:
+            emit("engine.timed_out", engine=self._info.id, operation="dispose", reason=late.reason)
+        except (ForeignFailure, ForeignAborted) as fault:
+            emit("plugin.failed", engine=self._info.id, operation="dispose", reason=fault.reason)
+        else:
+            emit("engine.disposed", engine=self._info.id)
+
+    async def _ask(
+        self, operation: str, params: P, seconds: float, check: Callable[[Answer, object], R]
+    ) -> R:
+        abort = Abort(params.abort_signal)
+        given = self._filtered(operation, replace(params, abort_signal=abort))
+        method: Callable[[P], object] = getattr(self.engine, operation)
+        began = self._monotonic()
+        try:
+            value = await self._foreign.call(
+                self._info.id, operation, method, given, deadline_s=seconds, abort=abort
+            )
+            return await self._checked(operation, value, seconds, check)
+        except ForeignTimeout as late:
+            raise self._failed(EngineTimeout, operation, late.reason) from late
+        except ForeignAborted as aborted:
+            raise EngineError(
+                f"context engine {self._info.id!r} was not waited for in {operation!r}:"
+                f" {aborted.reason}",
+                engine_id=self._info.id,
+                operation=operation,
+                aborted=True,
+            ) from aborted
+        except ForeignFailure as failure:
+            if isinstance(failure.__cause__, EngineContractError):
+                self._note(operation, failure.__cause__.message)
+                raise failure.__cause__ from None
+            raise self._failed(EngineError, operation, failure.reason) from failure.__cause__
+        finally:
+            took = self._monotonic() - began
+            if took >= self._deadlines.engine_slow_s:
+                emit("engine.call_slowed", engine=self._info.id, operation=operation, took_s=took)
+
+    async def _checked(
+        self, operation: str, value: object, seconds: float, check: Callable[[Answer, object], R]
+    ) -> R:
+        """Check an answer; a big one may hold foreign sequences, so it is read as foreign code."""
+        answer = Answer(engine_id=self._info.id, operation=operation)
+        if operation != "assemble":
+            try:
+                return check(answer, value)
+            except EngineContractError as broken:
+                self._note(operation, broken.message)
+                raise
+        checked: Any = await self._foreign.call(
+            self._info.id, operation, check, answer, value, deadline_s=seconds
+        )
+        return checked  # type: ignore[no-any-return] # a foreign call's answer: `check` made it
+
+    def _filtered(self, operation: str, params: P) -> P:
+        """Return the parameters without what the engine does not take (spec B-17, B-23, B-24)."""
+        accepted = self._info.accepted_host_params
+        changes: dict[str, Any] = {}
+        if accepted is not None:
+            hidden = HOST_PARAMS - accepted
+            if operation == "compact":
+                hidden -= {"abort_signal"}
+            changes = {name: None for name in hidden if hasattr(params, name)}
+        context = params.runtime_context
+        pre_turn = operation in BEFORE_A_TURN or (
+            isinstance(params, MaintainParams) and params.reason == "bootstrap"
+        )
+        if pre_turn and context is not None and "runtime_context" not in changes:
+            changes["runtime_context"] = replace(context, rewrite_transcript_entries=None)
+        return replace(params, **changes) if changes else params
+
+    def _failed(self, kind: type[EngineError], operation: str, reason: str) -> EngineError:
+        self._note(operation, reason)
+        return kind(
+            f"context engine {self._info.id!r} failed in {operation!r}: {reason}",
+            engine_id=self._info.id,
+            operation=operation,
+        )
+
+    def _note(self, operation: str, reason: str) -> None:
+        first, self._has_failed = not self._has_failed, True
+        if first and self._on_failure is not None:
+            self._on_failure(operation, reason)
+
+
+def _anything(answer: Answer, value: object) -> bool:
+    del answer, value
+    return True

@@ -1,0 +1,312 @@
+"""Two context engines for tests: one that records every call, one that breaks where it is told.
+
+Knows nothing of the harness under test; both are engines like any plugin's.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, get_args
+
+import anyio
+
+from treadle.contract.engine import (
+    AfterTurnParams,
+    Assembled,
+    AssembleParams,
+    BootstrapParams,
+    BootstrapResult,
+    CompactParams,
+    CompactResult,
+    EngineContext,
+    EngineInfo,
+    IngestBatchParams,
+    IngestBatchResult,
+    IngestParams,
+    IngestResult,
+    MaintainParams,
+    MaintainResult,
+    SessionCall,
+)
+from treadle.contract.tool import DynamicTool
+from treadle.model.ids import EngineId
+from treadle.model.json import JsonObject
+from treadle.model.message import Message, user_message
+
+RECORDING: Final = EngineId("recording")
+BREAKING: Final = EngineId("breaking")
+
+RECORDING_INFO: Final = EngineInfo(id=RECORDING, name="Recording engine", version="1")
+BREAKING_INFO: Final = EngineInfo(id=BREAKING, name="Breaking engine", version="1")
+
+Takes = Literal["after_turn", "ingest_batch", "ingest"]
+"""Which call hands a finished turn over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """One call of an engine, as it came."""
+
+    operation: str
+    params: SessionCall | None
+    messages: tuple[Message, ...] = ()
+    """What `params.messages` (or `params.message`) held, read if the engine was told to read."""
+
+
+@dataclass(kw_only=True)
+class RecordingEngine:
+    """Gives the messages back as they came and keeps a list of all that it was asked.
+
+    The fields steer it and may be changed between turns.
+    """
+
+    info: EngineInfo = RECORDING_INFO
+    takes: Takes = "after_turn"
+    addition: str | None = None
+    """`system_prompt_addition` of the next assembly."""
+
+    summary_of: int = 0
+    """How many of the oldest messages the next assembly replaces by one summary message."""
+
+    recalled: str | None = None
+    """Text of a message that the next assembly puts in front of all others."""
+
+    reads: bool = True
+    """Whether it reads the messages it is given; False leaves a lazy sequence untouched."""
+
+    has_bootstrap: bool = True
+    has_maintain: bool = True
+    offered_tools: tuple[DynamicTool, ...] = ()
+    calls: list[Called] = field(default_factory=list)
+
+    @property
+    def operations(self) -> list[str]:
+        """The names of the calls so far, in order."""
+        return [call.operation for call in self.calls]
+
+    def __getattribute__(self, name: str) -> object:
+        """Hide the optional methods that this engine was told not to have."""
+        get = super().__getattribute__
+        hidden = {
+            "bootstrap": not get("has_bootstrap"),
+            "maintain": not get("has_maintain"),
+            "after_turn": get("takes") != "after_turn",
+            "ingest_batch": get("takes") != "ingest_batch",
+        }
+        if hidden.get(name):
+            raise AttributeError(name)
+        return get(name)
+
+    def bootstrap(self, params: BootstrapParams) -> BootstrapResult:
+        """Record the call; import nothing."""
+        self._note("bootstrap", params, params.messages)
+        return BootstrapResult(bootstrapped=True, imported_messages=0)
+
+    def assemble(self, params: AssembleParams) -> Assembled:
+        """Give the messages back, the oldest replaced by a summary if told so."""
+        self._note("assemble", params, params.messages)
+        messages: Sequence[Message] = params.messages
+        if self.summary_of:
+            rest = messages[self.summary_of :]
+            messages = [user_message(f"Summary of {self.summary_of} messages."), *rest]
+        if self.recalled is not None:
+            messages = [user_message(self.recalled), *messages]
+        return Assembled(
+            messages=messages,
+            estimated_tokens=0,
+            system_prompt_addition=self.addition,
+        )
+
+    def after_turn(self, params: AfterTurnParams) -> None:
+        """Record the call."""
+        self._note("after_turn", params, params.messages)
+
+    def ingest_batch(self, params: IngestBatchParams) -> IngestBatchResult:
+        """Record the call."""
+        self._note("ingest_batch", params, params.messages)
+        return IngestBatchResult(ingested_count=len(params.messages))
+
+    def ingest(self, params: IngestParams) -> IngestResult:
+        """Record the call."""
+        self._note("ingest", params, (params.message,))
+        return IngestResult(ingested=True)
+
+    def maintain(self, params: MaintainParams) -> MaintainResult:
+        """Record the call; change nothing."""
+        self._note("maintain", params, ())
+        return MaintainResult(changed=False)
+
+    def compact(self, params: CompactParams) -> CompactResult:
+        """Record the call; compact nothing."""
+        self._note("compact", params, ())
+        return CompactResult(ok=True, compacted=False, reason="a recording engine never compacts")
+
+    def tools(self) -> tuple[DynamicTool, ...]:
+        """Offer the tools that it was given."""
+        return self.offered_tools
+
+    def dispose(self) -> None:
+        """Record the call."""
+        self._note("dispose", None, ())
+
+    def _note(
+        self, operation: str, params: SessionCall | None, messages: Sequence[Message]
+    ) -> None:
+        read = tuple(messages) if self.reads else ()
+        self.calls.append(Called(operation=operation, params=params, messages=read))
+
+
+def create_recording(context: EngineContext) -> RecordingEngine:
+    """Make a recording engine; `config` may set `takes`, `addition`, `summaryOf`, `recalled`."""
+    engine = RecordingEngine(reads=False)
+    match context.config.get("takes"):
+        case "after_turn" | "ingest_batch" | "ingest" as takes:
+            engine.takes = takes
+        case None:
+            pass
+        case other:
+            raise ValueError(f"'takes' is {other!r}; allowed: {', '.join(get_args(Takes))}")
+    engine.addition = _text(context.config, "addition")
+    engine.recalled = _text(context.config, "recalled")
+    summary_of = context.config.get("summaryOf", 0)
+    if not isinstance(summary_of, int):
+        raise TypeError(f"'summaryOf' is {summary_of!r}; allowed: a whole number")
+    engine.summary_of = summary_of
+    return engine
+
+
+Fault = Literal[
+    "throws",
+    "empty",
+    "none",
+    "text",
+    "sleeps",
+    "sleeps-in-thread",
+    "swallows-cancellation",
+    "blocks-the-loop",
+]
+"""How a call breaks: it raises, answers `{}`, None or a string, never ends (in a coroutine or in a
+thread), goes on when it is cancelled, or holds the loop for `block_s`."""
+
+
+class BreakingEngine:
+    """Passes everything through but the calls that it was told to break.
+
+    `on` names the operation, `calls` the numbers of the calls of it that break, from 1; None breaks
+    them all.
+    """
+
+    def __init__(
+        self,
+        fault: Fault,
+        *,
+        on: str = "assemble",
+        calls: frozenset[int] | None = None,
+        block_s: float = 2.5,
+    ) -> None:
+        self.fault = fault
+        self.on = on
+        self.broken_calls = calls
+        self.block_s = block_s
+        self.counted: Counter[str] = Counter()
+        self._let_go = anyio.Event()
+        self._thread_let_go = threading.Event()
+
+    def let_go(self) -> None:
+        """End the calls that never end by themselves. Call it on the loop."""
+        self._let_go.set()
+        self._thread_let_go.set()
+
+    info = BREAKING_INFO
+
+    def bootstrap(self, params: BootstrapParams) -> object:
+        """Answer, or break."""
+        return self._answer("bootstrap", BootstrapResult(bootstrapped=True))
+
+    def assemble(self, params: AssembleParams) -> object:
+        """Answer, or break."""
+        return self._answer("assemble", Assembled(messages=params.messages, estimated_tokens=0))
+
+    def after_turn(self, params: AfterTurnParams) -> object:
+        """Answer, or break."""
+        return self._answer("after_turn", None)
+
+    def ingest(self, params: IngestParams) -> object:
+        """Answer, or break."""
+        return self._answer("ingest", IngestResult(ingested=True))
+
+    def maintain(self, params: MaintainParams) -> object:
+        """Answer, or break."""
+        return self._answer("maintain", MaintainResult(changed=False))
+
+    def compact(self, params: CompactParams) -> object:
+        """Answer, or break."""
+        return self._answer("compact", CompactResult(ok=True, compacted=False))
+
+    def dispose(self) -> object:
+        """Answer, or break."""
+        return self._answer("dispose", None)
+
+    def _answer(self, operation: str, good: object) -> object:
+        self.counted[operation] += 1
+        told = self.broken_calls is None or self.counted[operation] in self.broken_calls
+        if operation != self.on or not told:
+            return good
+        if self.fault == "sleeps-in-thread":
+            self._thread_let_go.wait()
+            return None
+        return self._break()
+
+    async def _break(self) -> object:
+        match self.fault:
+            case "throws":
+                raise RuntimeError("the engine broke, as told (Authorization: Bearer abcdef123456)")
+            case "empty":
+                return {}
+            case "none":
+                return None
+            case "text":
+                return "a string"
+            case "sleeps":
+                await self._let_go.wait()
+            case "swallows-cancellation":
+                await self._swallow()
+            case "blocks-the-loop":
+                time.sleep(self.block_s)  # noqa: ASYNC251 - blocking is what it is for
+        return None
+
+    async def _swallow(self) -> None:
+        while not self._let_go.is_set():
+            try:
+                await self._let_go.wait()
+            except anyio.get_cancelled_exc_class():
+                continue
+
+
+def create_breaking(context: EngineContext) -> BreakingEngine:
+    """Make a breaking engine; `config` is `{fault, on?, calls?: [n], blockSeconds?}`.
+
+    Raises: RuntimeError, as told, where `on` is `factory`.
+    """
+    on = _text(context.config, "on") or "assemble"
+    if on == "factory":
+        raise RuntimeError("the factory broke, as told")
+    fault = context.config.get("fault", "throws")
+    if fault not in get_args(Fault):
+        raise ValueError(f"'fault' is {fault!r}; allowed: {', '.join(get_args(Fault))}")
+    numbers = context.config.get("calls")
+    calls = frozenset(numbers) if isinstance(numbers, list | tuple) else None
+    seconds = context.config.get("blockSeconds", 2.5)
+    assert isinstance(seconds, int | float)
+    return BreakingEngine(fault, on=on, calls=calls, block_s=seconds)  # type: ignore[arg-type] # checked above
+
+
+def _text(config: JsonObject | Mapping[str, object], name: str) -> str | None:
+    value = config.get(name)
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name!r} is {value!r}; allowed: a text")
+    return value
