@@ -53,6 +53,7 @@ CHECK_AFTER_CRASH_S: Final = 5.0
 """The same when a log was left behind: whoever wrote it did not get to close the store."""
 
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_SMALLEST: Final = 512
 _PROGRESS_STEPS: Final = 2000
 _IDLE_READERS: Final = 8
 
@@ -222,7 +223,8 @@ def open_writer(
     Raises: StateDirectoryRefused, StoreDamaged, MigrationNeeded, StoreFull, StoreBusy.
     """
     if is_new(path):
-        create(path)
+        with faults(path):
+            create(path)
     else:
         _look(path, migrations)
     with faults(path):
@@ -328,6 +330,8 @@ def _look(path: Path, migrations: tuple[Migration, ...]) -> None:
     """
     if beside(path, "-journal").exists():
         return  # its creation was cut off; SQLite itself must first undo it, then `_migrate` looks
+    if path.lstat().st_size < _SMALLEST:
+        raise _damaged(path, "it is too short for a database")  # SQLite would write over it
     has_log = beside(path, "-wal").exists()
     try:
         _look_once(path, migrations, has_log=has_log)
