@@ -58,7 +58,7 @@ from treadle.projection.instructions import (
     superseding_item,
     text_hash,
 )
-from treadle.projection.seed import left_out_note, seed_messages, seed_selection, units_of
+from treadle.projection.seed import left_out_note, seed_selection, units_of
 from treadle.protocol.responses import item_role, item_text
 
 HASHES = st.lists(st.sampled_from(["a", "b", "c"]), max_size=8)
@@ -221,6 +221,11 @@ CASES: tuple[tuple[str, PlanInput, Plan], ...] = (
         "bootstrap left",
         replace(BASE, leaves_bootstrap=True),
         Rebase(reason=Reason.BOOTSTRAP_EPOCH, detail="left"),
+    ),
+    (
+        "bootstrap left by legacy",
+        replace(BASE, leaves_bootstrap=True, engine_active=False),
+        Continue(reason=Reason.LEGACY),
     ),
     (
         "bootstrap held, holding unknown",
@@ -409,12 +414,12 @@ def turn(n: int) -> list[Message]:
 def test_newest_whole_turns_are_kept_behind_a_note() -> None:
     """Decision 5."""
     messages = [message for n in range(10) for message in turn(n)]
-    selection = seed_messages(messages, 13, lambda _: 1)
-    assert selection.messages[1:] == tuple(messages[-12:])
-    assert selection.left_out == tuple(messages[:-12])
-    assert selection.messages[0] == user_message(left_out_note(28))
+    units = units_of(messages)
+    assert seed_selection(units, 13, lambda _: 1) == (units[-3:], 28)
+    assert seed_selection(units, 12, lambda _: 1) == (units[-2:], 32)  # the note costs one
+    assert seed_selection(units, 40, lambda _: 1) == (units, 0)
+    assert seed_selection(units, 40, lambda _: 1, unread_older=5) == (units[1:], 9)
     assert "28 older messages" in left_out_note(28)
-    assert seed_messages(messages, 40, lambda _: 1).messages == tuple(messages)
 
 
 def test_a_result_in_a_later_turn_joins_both_turns() -> None:

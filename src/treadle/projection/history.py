@@ -200,7 +200,7 @@ def _fresh_reason(given: PlanInput) -> tuple[Reason, str] | None:
         return Reason.THREAD_UNFIT, given.unfit_because
     if not given.tools_compatible:
         return Reason.TOOLS_CHANGED, ""
-    if given.leaves_bootstrap and not given.assemble_failed:
+    if given.leaves_bootstrap and given.engine_active and not given.assemble_failed:
         return Reason.BOOTSTRAP_EPOCH, "left"
     return None
 

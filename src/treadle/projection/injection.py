@@ -74,6 +74,9 @@ _PREFIXES: Final[Mapping[str, str]] = MappingProxyType({
 _SEALED: Final = frozenset({"reasoning", "compaction"})
 """Types whose content only the model and provider that made it can read (decision 7)."""
 
+_NOT_KEPT: Final = frozenset({"id", "internal_chat_message_metadata_passthrough"})
+"""What belongs to the thread that an item came from."""
+
 _ID_DIGITS: Final = 40
 """Hex digits of a derived id: the service takes ids of up to 64 characters."""
 
@@ -129,8 +132,11 @@ def derived_id(item: JsonObject, salt: str, index: int) -> str:
 
 
 def cleaned_raw(item: JsonObject) -> JsonObject:
-    """Return a raw item as it can be injected: whole, but without the id that it had."""
-    return without_id(item)
+    """Return a raw item as it can be injected: whole, but without its id and Codex's own marks.
+
+    The marks would make the copy look like an old prompt of that thread.
+    """
+    return {key: value for key, value in item.items() if key not in _NOT_KEPT}
 
 
 def _unchanged(message: Message, entries_by_id: Mapping[EntryId, Entry]) -> Entry | None:

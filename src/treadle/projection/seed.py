@@ -8,28 +8,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import chain
 
 from treadle.model.message import USER, Message, user_message
 from treadle.projection.pairing import pairs_of
 
 Unit = tuple[Message, ...]
 """Messages that stay together: a turn, from a user's message up to before the next one."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SeedSelection:
-    """What a fresh thread is given."""
-
-    messages: tuple[Message, ...]
-    """To be injected: the note, where something is left out, then the kept messages."""
-
-    left_out: tuple[Message, ...] = ()
-    """The older messages, in order; `context show` lists them as `outside: seed budget`."""
-
-    unread_older: int = 0
-    """How many more stand before those, which nobody read."""
 
 
 def left_out_note(count: int) -> str:
@@ -80,29 +64,3 @@ def seed_selection(
         while costs and room < 0:
             first, room = first + 1, room + costs.pop()
     return tuple(units[first:]), unread_older + sum(len(unit) for unit in units[:first])
-
-
-def seed_messages(
-    messages: Sequence[Message],
-    budget_tokens: int,
-    count_tokens: Callable[[Message], int],
-    *,
-    unread_older: int = 0,
-) -> SeedSelection:
-    """Return what to inject into a fresh thread and what is left out of it.
-
-    `messages` may be the newest part of a long session, with `unread_older` messages before it.
-    """
-    units = units_of(messages)
-    kept_units, left_out = seed_selection(
-        units, budget_tokens, count_tokens, unread_older=unread_older
-    )
-    kept = tuple(chain.from_iterable(kept_units))
-    if left_out == 0:
-        return SeedSelection(messages=kept)
-    note = user_message(left_out_note(left_out))
-    return SeedSelection(
-        messages=(note, *kept),
-        left_out=tuple(messages[: left_out - unread_older]),
-        unread_older=unread_older,
-    )
