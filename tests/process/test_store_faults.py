@@ -278,9 +278,10 @@ async def test_a_migration_that_fails_leaves_the_old_version(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fault matrix: migration interrupted."""
-    with pytest.raises(StoreError):
+    with pytest.raises(StoreError) as caught:
         await migrated(path, monkeypatch, STEP_2 + "INSERT INTO nowhere VALUES (1);")
 
+    assert f"{path.name}.v1.bak" in caught.value.next_step
     raw = apsw.Connection(str(path))
     assert raw.pragma("user_version") == 1
     assert not raw.execute("SELECT * FROM sqlite_schema WHERE name = 'extra'").fetchall()
@@ -393,6 +394,27 @@ async def test_a_store_that_was_replaced_is_not_written_any_more(path: Path) -> 
         with pytest.raises(StoreDamaged, match="replaced"):
             await store.sessions.update(KEY, title="T")
         assert path.read_bytes() == before
+
+
+async def test_the_log_shrinks_once_a_foreign_reader_ends(path: Path) -> None:
+    """RS28: nothing is lost or blocked meanwhile, and `check` tells how large the log is."""
+    async with open_store(path, clock=CLOCK, ids=RandomIds(CLOCK), synchronous="NORMAL") as store:
+        _, claim = await filled(store, 1)
+        reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        reader.execute("BEGIN; SELECT count(*) FROM entries")
+
+        async def write(name: str, count: int) -> None:
+            for n in range(count):
+                text = user_message("z" * 1_000_000)
+                await store.transcript.append(claim, [NewEntry(key=f"{name}{n}", message=text)])
+
+        await write("held", 70)
+        assert (await store.check()).wal_bytes > 64 * 1024 * 1024
+        reader.close()
+        await write("free", 3)
+        check = await store.check()
+    assert check.wal_bytes <= 64 * 1024 * 1024
+    assert check.faults == ()
 
 
 async def test_the_log_stays_small_while_much_is_written(path: Path) -> None:

@@ -28,6 +28,7 @@ from treadle.model.errors import (
     StoreFull,
     UsageError,
 )
+from treadle.observe import emit
 from treadle.store.driver import Migration, Row, SqlValue
 from treadle.store.files import beside, create, identity, is_new, make_private, refused
 
@@ -406,8 +407,7 @@ def _migrate(
     version = _version_of(connection, path, migrations)
     if version >= len(migrations):
         return
-    if version:
-        _back_up(connection, path, version)
+    backup = _back_up(connection, path, version) if version else None
     connection.begin()
     try:
         version = _version_of(connection, path, migrations)  # another process may have been first
@@ -419,9 +419,12 @@ def _migrate(
             connection.script(f"PRAGMA user_version = {step.number}")
         connection.script(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.commit()
-    except BaseException:
+    except BaseException as error:
         connection.rollback()
+        if isinstance(error, StoreError) and backup is not None:
+            error.next_step = f"The store is as it was before; a copy of it is {str(backup)!r}."
         raise
+    emit("store.migrated", schema=len(migrations), schema_before=version, copied=bool(backup))
 
 
 def _version_of(connection: SqliteConnection, path: Path, migrations: tuple[Migration, ...]) -> int:
@@ -429,7 +432,7 @@ def _version_of(connection: SqliteConnection, path: Path, migrations: tuple[Migr
         return _check_version(connection._raw, path, migrations)
 
 
-def _back_up(connection: SqliteConnection, path: Path, version: int) -> None:
+def _back_up(connection: SqliteConnection, path: Path, version: int) -> Path:
     """Put a whole copy beside the store, complete before it gets its name."""
     backup = beside(path, f".v{version}.bak")
     partial = beside(backup, ".partial")
@@ -438,3 +441,4 @@ def _back_up(connection: SqliteConnection, path: Path, version: int) -> None:
         create(partial)
         connection.script(f"VACUUM INTO {apsw.format_sql_value(str(partial))}")
         partial.replace(backup)
+    return backup

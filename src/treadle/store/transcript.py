@@ -216,10 +216,12 @@ class _Appender:
 
 def _hold(connection: Connection, thread_id: ThreadId, entries: Sequence[Entry]) -> None:
     """Note that the thread holds those messages among the entries that it is not known to hold."""
-    for entry in entries:
-        if entry.position is not None and not holds_entry(connection, thread_id, entry.id):
-            held = Held(content_hash=entry.content_hash, entry_id=entry.id)
-            add_held(connection, thread_id, (held,))
+    new = {
+        entry.id: Held(content_hash=entry.content_hash, entry_id=entry.id)
+        for entry in entries
+        if entry.position is not None and not holds_entry(connection, thread_id, entry.id)
+    }
+    add_held(connection, thread_id, new.values())
 
 
 def _path(connection: Connection, session_id: SessionId) -> list[Row]:
