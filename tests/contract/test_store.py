@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+import apsw
 import pytest
 
 from treadle.contract.store import (
@@ -40,6 +41,7 @@ from treadle.model.message import (
     tool_result_message,
     user_message,
 )
+from treadle.store.driver import load_queries
 from treadle.store.open import SqliteStore, open_store
 from treadle.testing.clock import START, CountedIds, ManualClock
 
@@ -48,6 +50,7 @@ pytestmark = pytest.mark.anyio
 KEY = SessionKey("agent:main:work")
 MAIN = AgentId("main")
 THREAD = ThreadId("th-1")
+QUERIES = load_queries()
 
 
 @pytest.fixture
@@ -820,3 +823,44 @@ async def test_reading_goes_on_while_the_writer_waits_for_another_process(
             assert await store.sessions.get(KEY) == session
             assert len(await store.transcript.snapshot(session.id)) == 0
         leave.set()
+
+
+class AnyParameter(dict[str, None]):
+    def __missing__(self, name: str) -> None:
+        return None
+
+
+NO_SCAN = (
+    "active_branch",
+    "branch_path",
+    "claim_of",
+    "entries_by_depth",
+    "entries_by_id",
+    "entries_by_position",
+    "entry_by_key",
+    "holds_entry",
+    "last_held",
+    "messages_by_position",
+    "pending_injections",
+    "recent_entries",
+    "session_by_key",
+)
+"""Queries on the way of a turn: each finds its rows through an index, however many there are."""
+
+
+async def test_every_query_fits_the_schema_and_those_of_a_turn_use_indexes(
+    store: SqliteStore,
+) -> None:
+    raw = apsw.Connection(str(store.path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        for name, query in QUERIES.items():
+            plan = raw.execute(f"EXPLAIN QUERY PLAN {query}", AnyParameter())
+            steps = [str(step[3]) for step in plan]
+            sorts = [step for step in steps if "USE TEMP B-TREE" in step]
+            scans = [step for step in steps if step.startswith("SCAN e")]
+            if name in NO_SCAN and name != "branch_path":  # which sorts a handful of branches
+                assert not sorts, name
+            if name in NO_SCAN and name != "recent_entries":  # which walks backwards, to its limit
+                assert not scans, name
+    finally:
+        raw.close()

@@ -314,7 +314,16 @@ def _configure(raw: apsw.Connection) -> None:
 
 
 def _use_log(raw: apsw.Connection, path: Path) -> None:
-    mode = raw.pragma("journal_mode", "wal")
+    """Switch to the log. SQLite does not wait here for another process that opens the store too."""
+    end = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            mode = raw.pragma("journal_mode", "wal")
+            break
+        except apsw.BusyError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(0.01)
     if mode != "wal":
         raise StoreError(
             f"{str(path)!r} cannot be kept with a write-ahead log; SQLite answered {mode!r}",
