@@ -1,0 +1,1 @@
+"""Floor 3: approvals and questions of a turn: what is asked, and what is answered."""
