@@ -67,7 +67,7 @@ EXIT_S: Final = 0.2
 """Seconds to wait for the exit status after the end of stdout, before it counts as still alive."""
 
 GONE: Final = StopGrace(eof_s=0.3, term_s=0.7, kill_s=5.0)
-"""Grace for a process whose stdout has ended: it can tell us nothing more."""
+"""Grace for a process that can tell us nothing more, or that did not answer in time."""
 
 Handler = Callable[[ServerRequest], Awaitable[JsonObject]]
 """Answers a request of the app-server; may take as long as a person does."""
@@ -429,8 +429,9 @@ class CodexClient:
     async def _close(self) -> None:
         """Stop the app-server while its pipes are still read; bounded by the grace."""
         self._is_closing = True
+        grace = self._settings.stop if self._doubt is None else GONE
         with CancelScope(shield=True):
-            await self._link.stop(self._settings.stop)
+            await self._link.stop(grace)
         self._end_all("the connection was closed")
         self._lost.set()
 
