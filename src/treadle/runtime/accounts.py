@@ -14,12 +14,15 @@ from typing import Final
 
 import anyio
 
+from treadle.config.deadlines import Deadlines
 from treadle.model.errors import RpcError, SignInError, UsageError, WireError
 from treadle.model.ids import AgentId
 from treadle.model.json import JsonObject, JsonValue
 from treadle.model.session import MAIN_AGENT, agent_id
 from treadle.model.text import Redactor
 from treadle.wire.client import CodexClient
+from treadle.wire.launch import LaunchKey
+from treadle.wire.pool import ClientPool
 from treadle.wire.subscription import Closed, Subscription
 
 LOGIN_COMPLETED: Final = "account/login/completed"
@@ -32,9 +35,6 @@ MAX_PAGES: Final = 50
 
 CANCEL_S: Final = 5.0
 """Seconds to tell the app-server that nobody waits for a sign-in any more."""
-
-Connect = Callable[[AgentId], AbstractAsyncContextManager[CodexClient]]
-"""Leases the app-server of an agent's home. Raises: NotFound (no such agent), WireError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,23 +91,38 @@ class ModelRow:
         }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BegunAnswer:
+    login_id: str
+    url: str
+    code: str | None
+
+
 class PendingLogin:
     """A sign-in that a person completes in a browser; `url` is where, `code` what to type there."""
 
     def __init__(
-        self, client: CodexClient, told: Subscription, login_id: str, url: str, code: str | None
+        self,
+        client: CodexClient,
+        told: Subscription,
+        answer: _BegunAnswer,
+        timeout_s: float,
     ) -> None:
         self._client = client
         self._told = told
-        self._login_id = login_id
+        self._login_id = answer.login_id
+        self._timeout_s = timeout_s
         self._is_settled = False
-        self.url = url
-        self.code = code
+        self.url = answer.url
+        self.code = answer.code
         """None where the browser comes back by itself."""
 
-    async def wait(self, timeout_s: float) -> None:
-        """Wait until it is done. Raises: SignInError (refused, too late), ProcessExited."""
-        with anyio.move_on_after(timeout_s):
+    async def wait(self) -> None:
+        """Wait until it is done, at most `deadlines.sign_in_s`.
+
+        Raises: SignInError (refused, too late), ProcessExited. Cancel: it can be waited for again.
+        """
+        with anyio.move_on_after(self._timeout_s):
             while True:
                 told = await self._told.receive()
                 if isinstance(told, Closed):
@@ -116,7 +131,7 @@ class PendingLogin:
                 if params.get("loginId") == self._login_id:
                     return self._settle(params)
         raise SignInError(
-            f"nobody signed in within {timeout_s:g} s", next_step="Run treadle login again."
+            f"nobody signed in within {self._timeout_s:g} s", next_step="Run treadle login again."
         )
 
     def _settle(self, params: JsonObject) -> None:
@@ -142,11 +157,15 @@ class Accounts:
     """Accounts of the agents, each in its own Codex home."""
 
     def __init__(
-        self, connect: Connect, *, learn_secret: Callable[[str], None] | None = None
+        self,
+        pool: ClientPool,
+        key_of: Callable[[AgentId], LaunchKey],
+        deadlines: Deadlines,
     ) -> None:
-        """`learn_secret` is told a key before it is used, so that the log can blacken it."""
-        self._connect = connect
-        self._learn_secret = learn_secret
+        """`key_of` names the app-server of an agent's home; it raises NotFound for no agent."""
+        self._pool = pool
+        self._key_of = key_of
+        self._deadlines = deadlines
 
     async def whoami(self, agent: str = MAIN_AGENT) -> Account:
         """Return who is signed in. Raises: NotFound, WireError."""
@@ -160,8 +179,6 @@ class Accounts:
         Raises: UsageError for a text that is no key, SignInError, NotFound, WireError.
         """
         name, secret = agent_id(agent), checked_key(key)
-        if self._learn_secret is not None:
-            self._learn_secret(secret)
         async with self._connect(name) as client:
             try:
                 await client.request("account/login/start", {"type": "apiKey", "apiKey": secret})
@@ -211,6 +228,9 @@ class Accounts:
                 cursor = following
         return tuple(rows)
 
+    def _connect(self, agent: AgentId) -> AbstractAsyncContextManager[CodexClient]:
+        return self._pool.lease(self._key_of(agent))
+
     @asynccontextmanager
     async def _begun(self, agent: str, kind: str, url_key: str) -> AsyncIterator[PendingLogin]:
         async with self._connect(agent_id(agent)) as client, client.subscribe(None) as told:
@@ -221,13 +241,8 @@ class Accounts:
                     f"Codex could not begin the sign-in: {error.rpc_message}",
                     next_step="Check the network, or use treadle login --api-key-stdin.",
                 ) from error
-            login_id, url = answer.get("loginId"), answer.get(url_key)
-            if not isinstance(login_id, str) or not isinstance(url, str):
-                raise SignInError("Codex began a sign-in without saying where it goes on")
-            code = answer.get("userCode")
-            pending = PendingLogin(
-                client, told, login_id, url, code if isinstance(code, str) else None
-            )
+            begun = _begun_answer(answer, url_key)
+            pending = PendingLogin(client, told, begun, self._deadlines.sign_in_s)
             try:
                 yield pending
             finally:
@@ -252,6 +267,13 @@ def checked_key(text: str) -> str:
             fault, next_step="Pipe the key alone: treadle login --api-key-stdin < key-file."
         )
     return key
+
+
+def _begun_answer(answer: JsonObject, url_key: str) -> _BegunAnswer:
+    login_id, url = _text(answer, "loginId"), _text(answer, url_key)
+    if login_id is None or url is None:
+        raise SignInError("Codex began a sign-in without saying where it goes on")
+    return _BegunAnswer(login_id=login_id, url=url, code=_text(answer, "userCode"))
 
 
 def _account(name: AgentId, answer: JsonObject) -> Account:
