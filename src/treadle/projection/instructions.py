@@ -14,7 +14,7 @@ from typing import Final, Literal
 from treadle.model.json import JsonObject, digest
 from treadle.model.text import without_surrogates
 from treadle.projection.rendering import CONTEXT_TAG, REQUEST_HEADING
-from treadle.protocol.responses import message_item
+from treadle.protocol.responses import item_text, message_item
 
 ReplyRule = Literal["message_tool_only", "message_tool", "final_answer"]
 """How a reply reaches the person (spec E-05)."""
@@ -130,17 +130,28 @@ def superseding_item(addition: str | None, *, given_hash: str, sequence: int) ->
     return message_item("developer", text, item_id)
 
 
+def addition_of(item: JsonObject) -> str:
+    """Return the addition that a superseding item carries; empty for a withdrawal.
+
+    The inverse of `superseding_item`, for an item that is found in a thread after a crash.
+    """
+    _, _, addition = item_text(item).partition("\n\n")
+    return addition
+
+
+_WITHDRAWN: Final = (
+    "All earlier instructions of the context engine are withdrawn and superseded by this"
+    " message. None of them applies from here on."
+)
+_FIRST: Final = "Instructions of the context engine, from here on:"
+_NEXT: Final = (
+    "All earlier instructions of the context engine are superseded by this message. From"
+    " here on only these apply:"
+)
+
+
 def _superseding_text(addition: str, given_hash: str) -> str:
     if not addition:
-        return (
-            "All earlier instructions of the context engine are withdrawn and superseded by this"
-            " message. None of them applies from here on."
-        )
-    if given_hash == text_hash(None):
-        opening = "Instructions of the context engine, from here on:"
-    else:
-        opening = (
-            "All earlier instructions of the context engine are superseded by this message. From"
-            " here on only these apply:"
-        )
+        return _WITHDRAWN
+    opening = _FIRST if given_hash == text_hash(None) else _NEXT
     return f"{opening}\n\n{addition}"
