@@ -5,11 +5,11 @@ Knows nothing of any harness in particular. Source: spec A-01…A-13, A-24, A-26
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from treadle.contract.engine import AbortSignal, ResolvedEngine
+from treadle.contract.engine import AbortSignal, Capability, ResolvedEngine
 from treadle.contract.store import Claim, SessionRecord
 from treadle.model.ids import AgentId, RunId, SessionKey, ThreadId, TurnId
 from treadle.model.json import JsonObject
@@ -149,7 +149,7 @@ class AgentHarness(Protocol):
         """`codex` or `openclaw`, or a plugin's."""
 
     @property
-    def capabilities(self) -> Sequence[str]:
+    def capabilities(self) -> frozenset[Capability]:
         """What it offers to engines (spec B-25, B-26)."""
 
     def supports(self, query: SupportQuery) -> Support:

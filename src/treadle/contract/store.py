@@ -250,6 +250,12 @@ class Binding:
     pinned: bool = False
     """Bound by hand or locked: never rebased (spec D-56)."""
 
+    window: int | None = None
+    """The model's context window as the app-server reported it last, in tokens."""
+
+    supersessions: int = 0
+    """How often this thread was given a changed addition (spec E-15)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:

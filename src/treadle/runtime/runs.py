@@ -6,8 +6,10 @@ exception of the service. Source: architecture section 4; spec A-01, A-08, A-14,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,25 +17,27 @@ import anyio
 
 from treadle.clock import Clock, Ids
 from treadle.config.paths import Paths
+from treadle.config.records import Provider
 from treadle.config.settings import Settings
-from treadle.contract.engine import EngineContext, ResolvedEngine
+from treadle.contract.engine import EngineContext
 from treadle.contract.harness import (
     AgentHarness,
     AttemptParams,
     AttemptResult,
     Emit,
-    SupportQuery,
+    ModelRef,
     model_ref,
 )
 from treadle.contract.store import Claim, SessionRecord, Store
 from treadle.engines.registry import EngineRegistry
-from treadle.harness.selection import HarnessOption, select_harness
+from treadle.engines.resolution import Resolution
+from treadle.harness.selection import RuntimePolicy, Selection, select
 from treadle.model.errors import TreadleError
 from treadle.model.ids import RunId
 from treadle.model.json import JsonObject
 from treadle.model.session import SessionName
 from treadle.model.text import truncate
-from treadle.model.turn import Outcome, RunFinished, RunStarted
+from treadle.model.turn import Notice, Outcome, RunFinished, RunStarted
 from treadle.observe import bind, emit
 from treadle.queue.lanes import Lanes
 from treadle.runtime.handle import RunHandle
@@ -96,6 +100,9 @@ class Runs:
             except TreadleError as error:
                 emit("run.refused", code=error.code, cause=error)
                 result = _failed(error)
+            except Exception as error:  # one run's fault must not end the service
+                emit("task.leaked", cause=error)
+                result = _failed(TreadleError(f"Treadle itself failed: {type(error).__name__}"))
             finally:
                 if result is None:
                     result = AttemptResult(outcome=Outcome.STOPPED, text="", aborted=True)
@@ -115,25 +122,71 @@ class Runs:
             site.name.key, agent_id=site.name.agent_id, owner=site.owner, cwd=site.cwd
         )
         model = self._model(request, session, agent.model)
-        harness = self._harness(model)
+        selection = self._select(model)
+        harness = services.harnesses[selection.harness_id]
         cwd = self._cwd(session, agent.workspace)
-        engine = await self._engine(request, session, agent.engine, cwd)
-        claim = await services.store.transcript.claim(session.id, handle.run_id)
+        engine_id = self._engine_id(request, session, agent.engine)
+        async with (
+            services.registry.lease(
+                engine_id,
+                self._engine_context(engine_id, session, cwd),
+                explicit=request.engine is not None,
+                offered=harness.capabilities,
+                host=harness.id,
+            ) as resolution,
+            self._claim(session, handle.run_id) as claim,
+        ):
+            with bind(session_id=session.id, engine=resolution.engine.info.id):
+                await self._announce(handle, request, session, resolution)
+                ref = model_ref(model)
+                params = self._params(handle, request, session, claim)(
+                    engine=resolution.engine,
+                    model=ref,
+                    cwd=cwd,
+                    context_token_budget=self._window(selection.model),
+                )
+                return await self._attempts(harness, params, handle.publish)
+
+    @asynccontextmanager
+    async def _claim(self, session: SessionRecord, run_id: RunId) -> AsyncIterator[Claim]:
+        claim = await self._services.store.transcript.claim(session.id, run_id)
+        emit("claim.taken", lease_epoch=claim.lease_epoch)
         try:
+            yield claim
+        finally:
+            cleanup_s = self._services.settings.deadlines.cleanup_s
+            with anyio.move_on_after(cleanup_s, shield=True):
+                await self._services.store.transcript.release(claim)
+                emit("claim.released", lease_epoch=claim.lease_epoch)
+
+    async def _announce(
+        self,
+        handle: RunHandle,
+        request: RunRequest,
+        session: SessionRecord,
+        resolution: Resolution,
+    ) -> None:
+        emit("run.started")
+        await handle.publish(
+            RunStarted(
+                run_id=handle.run_id,
+                session_key=session.key,
+                session_id=session.id,
+                trigger=request.trigger,
+            )
+        )
+        if resolution.notice:
             await handle.publish(
-                RunStarted(
+                Notice(
                     run_id=handle.run_id,
-                    session_key=session.key,
-                    session_id=session.id,
-                    trigger=request.trigger,
+                    code="engine_unavailable",
+                    text=resolution.notice,
+                    next_step="treadle engines list shows what is wrong with it.",
                 )
             )
-            await self._give_title(session, request.text)
-            params = self._params(handle, request, session, claim, engine, model, cwd)
-            return await self._attempts(harness, params, handle.publish)
-        finally:
-            with anyio.move_on_after(services.settings.deadlines.cleanup_s, shield=True):
-                await services.store.transcript.release(claim)
+        if not session.title:
+            title = truncate(" ".join(request.text.split()), TITLE_CHARS, "…")
+            await self._services.store.sessions.update(session.key, title=title)
 
     async def _attempts(
         self, harness: AgentHarness, params: AttemptParams, publish: Emit
@@ -153,38 +206,34 @@ class Runs:
         stored = chosen if isinstance(chosen, str) else None
         return request.model or stored or agent_model or self._services.default_model
 
-    def _harness(self, model: str | None) -> AgentHarness:
-        services = self._services
+    def _select(self, model: str | None) -> Selection:
+        settings = self._services.settings
         ref = model_ref(model)
-        choice = services.settings.runtime(ref.provider, ref.model)
-        provider = services.settings.provider(ref.provider)
-        query = SupportQuery(
-            model=ref, provider_config={"configured": True} if provider is not None else None
+        choice = settings.runtime(ref.provider, ref.model)
+        named = {choice.scope: choice.id} if choice is not None else {}
+        provider = settings.provider(ref.provider)
+        selection = select(
+            RuntimePolicy(
+                model=named.get("model"), provider=named.get("provider"), agent=named.get("agents")
+            ),
+            ref,
+            tuple(self._services.harnesses.values()),
+            provider_config=_provider_config(provider) if provider is not None else None,
         )
-        options = tuple(
-            HarnessOption(id=name, support=harness.supports(query))
-            for name, harness in services.harnesses.items()
-        )
-        selected = select_harness(
-            requested=choice.id if choice is not None else None, model=ref, options=options
-        )
-        emit("harness.selected", harness=selected.id, reason=selected.reason)
-        return services.harnesses[selected.id]
+        emit("harness.selected", harness=selection.harness_id, source=selection.source)
+        return selection
 
-    async def _engine(
-        self, request: RunRequest, session: SessionRecord, agent_engine: str, cwd: str
-    ) -> ResolvedEngine:
+    def _engine_id(self, request: RunRequest, session: SessionRecord, agent_engine: str) -> str:
         chosen = session.settings.get("engine")
-        engine_id = request.engine or (chosen if isinstance(chosen, str) else None) or agent_engine
-        agent_dir = self._services.paths.agent_dir(session.agent_id)
-        context = EngineContext(
+        return request.engine or (chosen if isinstance(chosen, str) else agent_engine)
+
+    def _engine_context(self, engine_id: str, session: SessionRecord, cwd: str) -> EngineContext:
+        paths = self._services.paths
+        return EngineContext(
             config=self._services.engine_configs.get(engine_id, {}),
-            agent_dir=str(agent_dir),
+            agent_dir=str(paths.agent_dir(session.agent_id)),
             workspace_dir=cwd,
-            data_dir=str(self._services.paths.state / "engines" / engine_id),
-        )
-        return await self._services.registry.resolve(
-            engine_id, context, explicit=request.engine is not None
+            data_dir=str(paths.state / "engines" / engine_id),
         )
 
     def _cwd(self, session: SessionRecord, workspace: Path | None) -> str:
@@ -192,39 +241,21 @@ class Runs:
             return session.cwd
         return str(workspace or self._services.paths.agent_workspace(session.agent_id))
 
-    async def _give_title(self, session: SessionRecord, text: str) -> None:
-        if not session.title:
-            title = truncate(" ".join(text.split()), TITLE_CHARS, "…")
-            await self._services.store.sessions.update(session.key, title=title)
-
     def _params(
-        self,
-        handle: RunHandle,
-        request: RunRequest,
-        session: SessionRecord,
-        claim: Claim,
-        engine: ResolvedEngine,
-        model: str | None,
-        cwd: str,
-    ) -> AttemptParams:
+        self, handle: RunHandle, request: RunRequest, session: SessionRecord, claim: Claim
+    ) -> Callable[..., AttemptParams]:
         settings = self._services.settings
-        ref = model_ref(model)
-        provider = settings.provider(ref.provider)
-        entry = provider.models.get(ref.model) if provider and ref.model else None
         stored = session.settings.get("effort")
         effort = stored if isinstance(stored, str) else settings.agent(session.agent_id).effort
-        return AttemptParams(
+        return partial(
+            AttemptParams,
             run_id=handle.run_id,
             session=session,
             session_key=session.key,
             agent_id=session.agent_id,
             claim=claim,
             prompt=request.text,
-            engine=engine,
-            context_token_budget=entry.context_window if entry is not None else None,
-            model=ref,
             effort=request.effort or effort,
-            cwd=cwd,
             abort=handle.abort,
             client_message_id=request.client_message_id or self._services.ids.new("m"),
             trigger=request.trigger,
@@ -233,6 +264,16 @@ class Runs:
             output_schema=request.output_schema,
             sender=request.sender,
         )
+
+    def _window(self, model: ModelRef) -> int | None:
+        provider = self._services.settings.provider(model.provider)
+        entry = provider.models.get(model.model) if provider and model.model else None
+        return entry.context_window if entry is not None else None
+
+
+def _provider_config(provider: Provider) -> JsonObject:
+    """Return what selection looks at (spec A-11); secrets stay where they are."""
+    return {"baseUrl": provider.base_url, "headers": bool(provider.headers)}
 
 
 def _failed(error: TreadleError) -> AttemptResult:

@@ -13,10 +13,12 @@ from anyio.abc import TaskGroup
 
 from treadle.config.settings import Settings
 from treadle.contract.store import SearchHit, SearchQuery, SessionRecord, Store
+from treadle.engines.resolution import EngineListing
+from treadle.foreign import ForeignCalls
 from treadle.model.errors import UsageError
 from treadle.model.ids import AgentId, RunId
+from treadle.model.json import JsonValue
 from treadle.model.session import MAIN_AGENT, agent_id, session_name
-from treadle.observe import emit
 from treadle.runtime.accounts import Accounts
 from treadle.runtime.handle import RunHandle
 from treadle.runtime.requests import RunRequest, checked_request
@@ -30,9 +32,10 @@ LOCAL_OWNER = "local"
 class Runtime:
     """An open Treadle; made by `treadle.open_runtime`."""
 
-    def __init__(self, services: RunServices, accounts: Accounts) -> None:
-        """Keep the parts; `running` opens it."""
+    def __init__(self, services: RunServices, accounts: Accounts, foreign: ForeignCalls) -> None:
+        """Keep the parts; entering opens it."""
         self._services = services
+        self._foreign = foreign
         self._runs = Runs(services)
         self._group: TaskGroup | None = None
         self._live: dict[RunId, RunHandle] = {}
@@ -97,6 +100,28 @@ class Runtime:
             agent_id=AgentId(agent) if agent else None, owner=owner, limit=limit
         )
 
+    async def engines(self) -> tuple[EngineListing, ...]:
+        """Return every registered context engine with its state, each one imported to see."""
+        return await self._services.registry.check()
+
+    def health(self) -> dict[str, JsonValue]:
+        """Return what is degraded right now, for people and for `doctor` (INV-25)."""
+        return {
+            "running": len(self._live),
+            "stuck_calls": [
+                {
+                    "owner": call.owner,
+                    "operation": call.operation,
+                    "for_s": round(call.cancelled_for_s, 1),
+                }
+                for call in self._foreign.stuck
+            ],
+            "engines": [
+                {"id": one.engine_id, "state": one.state, "failing_runs": one.failing_runs}
+                for one in self._services.registry.list()
+            ],
+        }
+
     async def search(self, query: SearchQuery) -> tuple[SearchHit, ...]:
         """Return the entries that fit."""
         return await self._services.store.transcript.search(query)
@@ -114,8 +139,6 @@ class Runtime:
     async def _run(self, handle: RunHandle, request: RunRequest, site: RunSite) -> None:
         try:
             await self._runs.execute(handle, request, site)
-        except Exception as error:
-            emit("task.leaked", cause=error, run_id=handle.run_id)
         finally:
             del self._live[handle.run_id]
 

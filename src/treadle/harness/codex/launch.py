@@ -1,4 +1,4 @@
-"""What the app-server and each of its threads are told: homes, providers, features, sandbox.
+"""What each native thread is told: providers, features, sandbox and approvals.
 
 Knows nothing of turns. Nothing here is persisted by Codex: `config` goes with every start and
 resume (decisions 1, 2).
@@ -26,22 +26,6 @@ SERVICE_NAME: Final = "OpenClaw"
 
 NATIVE_PROVIDERS: Final = frozenset({None, "codex", "openai"})
 """References that name no provider of ours: Codex uses its own login (spec F-08)."""
-
-SERVER_CONFIG: Final[JsonObject] = {
-    "check_for_update_on_startup": False,
-    "analytics.enabled": False,
-}
-"""For the whole app-server, as arguments; nothing in it is secret."""
-
-OFFLINE_SERVER_CONFIG: Final[JsonObject] = {
-    "feedback.enabled": False,
-    "otel.exporter": "none",
-    "otel.metrics_exporter": "none",
-    "features.plugins": False,
-    "features.apps": False,
-    "features.remote_plugin": False,
-}
-"""What keeps it off the network beside the model's endpoint (facts, section 1)."""
 
 _KEY_TIMEOUT_MS: Final = 5000
 

@@ -77,7 +77,9 @@ class Rollout:
         """
         said = {Origin.PROMPT, Origin.MODEL, Origin.TOOL}
         return tuple(
-            raw.item for raw in self.items if raw.turn_id == turn_id and raw.origin in said
+            without_marks(raw.item)
+            for raw in self.items
+            if raw.turn_id == turn_id and raw.origin in said
         )
 
     @property

@@ -1,0 +1,302 @@
+"""Put a Treadle together.
+
+The only module that names concrete classes, opened in order and closed in reverse.
+
+Knows nothing of what the parts do. Source: architecture section 2, rule 3; reliability INV-4,
+INV-23.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Final
+
+import anyio.to_thread
+
+from treadle.clock import Clock, Ids, RandomIds, SystemClock
+from treadle.config import Paths, Settings, find_paths, load_settings, open_state_directory
+from treadle.contract.engine import EngineFactory
+from treadle.contract.hook import HookRegistration
+from treadle.contract.tool import DynamicTool
+from treadle.engines.registry import EngineRegistry
+from treadle.foreign import ForeignCalls
+from treadle.harness.codex.attempt import CodexHarness
+from treadle.harness.codex.launch import ProviderLaunch, provider_launch
+from treadle.harness.codex.services import CodexServices
+from treadle.harness.codex.thread import Threads
+from treadle.hooks.inprocess import InProcessHooks
+from treadle.model.errors import TreadleError
+from treadle.model.ids import AgentId
+from treadle.model.json import JsonObject, JsonValue
+from treadle.model.text import Redactor
+from treadle.observe import Counters, Level, emit, open_log
+from treadle.offline.server import MODEL as OFFLINE_MODEL
+from treadle.offline.server import OfflineModel
+from treadle.queue.lanes import Lanes
+from treadle.runtime.accounts import Accounts
+from treadle.runtime.runs import RunServices
+from treadle.runtime.service import Runtime
+from treadle.store.open import SqliteStore, open_store
+from treadle.tokens import open_counter
+from treadle.tools.builtin import memory_search
+from treadle.tools.call import ToolCaller
+from treadle.tools.catalog import Catalog
+from treadle.watchdog import LoopWatchdog
+from treadle.wire.binary import BinaryVerifier
+from treadle.wire.client import ClientSettings, CodexClient, open_client
+from treadle.wire.environment import child_environment
+from treadle.wire.launch import OFFLINE_CONFIG, LaunchKey, codex_argv, launch_key
+from treadle.wire.pool import open_pool, prepare_home
+from treadle.wire.process import Spawn, StopGrace, open_child
+
+OFFLINE_PROVIDER: Final = "offline"
+"""Id of the offline model among the providers."""
+
+_CALLER: Final = "caller"
+"""Owner of the engines that a caller of `open_runtime` brings along."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What `open_runtime` was asked for, resolved."""
+
+    settings: Settings
+    paths: Paths
+    environ: Mapping[str, str]
+    clock: Clock
+    ids: Ids
+
+
+@asynccontextmanager
+async def open_runtime(
+    *,
+    settings: Settings | None = None,
+    paths: Paths | None = None,
+    environ: Mapping[str, str] | None = None,
+    overrides: Mapping[tuple[str, ...], JsonValue] | None = None,
+    state_dir: str | Path | None = None,
+    offline: bool = False,
+    engines: Mapping[str, EngineFactory] | None = None,
+    tools: Sequence[DynamicTool] = (),
+    hooks: Sequence[HookRegistration] = (),
+    stderr_level: Level | None = None,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+) -> AsyncIterator[Runtime]:
+    """Open Treadle and give its runtime; everything is closed again at the end, in reverse order.
+
+    Settings come from the file and the environment unless they are given; `overrides` go over them.
+    `offline` runs everything on a built-in model that needs no key and no network. `engines`,
+    `tools` and `hooks` are the caller's own. The app-server is started by the first run that needs
+    it.
+
+    Raises: ConfigError with every fault, StateDirectoryRefused when the state directory is unsafe
+    or another process owns it, StoreError. Cancel: as at the end; running turns are interrupted.
+    """
+    env = dict(os.environ if environ is None else environ)
+    places = paths or find_paths(env, state=Path(state_dir) if state_dir else None)
+    chosen = settings
+    if chosen is None:
+        chosen = await anyio.to_thread.run_sync(partial(load_settings, places, env, overrides))
+    now = clock or SystemClock()
+    opening = Opening(
+        settings=chosen,
+        paths=places,
+        environ=env,
+        clock=now,
+        ids=ids or RandomIds(now),
+    )
+    async with AsyncExitStack() as stack:
+        store = await _open_state(stack, opening, stderr_level)
+        foreign = await stack.enter_async_context(ForeignCalls(emit))
+        await stack.enter_async_context(LoopWatchdog(emit))
+        registry = _registry(opening, foreign, engines or {})
+        providers = _providers(chosen)
+        builtin: frozenset[str] = frozenset()
+        if offline:
+            model = await stack.enter_async_context(OfflineModel())
+            emit("offline.started")
+            providers[OFFLINE_PROVIDER] = ProviderLaunch(
+                id=OFFLINE_PROVIDER,
+                base_url=model.base_url,
+                request_max_retries=1,
+                stream_max_retries=1,
+            )
+            builtin = frozenset({OFFLINE_PROVIDER})
+        key_of = partial(_launch_key, opening, offline=offline)
+        counters = Counters()
+        pool = await stack.enter_async_context(
+            open_pool(partial(_connect, opening, _verifier(opening), counters), random.random)
+        )
+        services = CodexServices(
+            settings=chosen,
+            paths=places,
+            store=store,
+            pool=pool,
+            threads=Threads(store.bindings, opening.ids, chosen.deadlines),
+            catalog=Catalog(
+                (memory_search.create(store), *tools),
+                exclude=chosen.codex.codex_dynamic_tools_exclude,
+            ),
+            tools=ToolCaller(foreign, default_s=chosen.deadlines.tool_call_s),
+            hooks=InProcessHooks(foreign, hooks, timeout_s=chosen.hooks.timeout_s),
+            counter=open_counter(),
+            clock=now,
+            ids=opening.ids,
+            launch_key=key_of,
+            providers=providers,
+            builtin_providers=builtin,
+        )
+        runs = RunServices(
+            settings=chosen,
+            paths=places,
+            store=store,
+            registry=registry,
+            harnesses={"codex": CodexHarness(services)},
+            lanes=Lanes(chosen.lanes.limit("main", os.cpu_count() or 1)),
+            clock=now,
+            ids=opening.ids,
+            default_model=f"{OFFLINE_PROVIDER}/{OFFLINE_MODEL}" if offline else None,
+            engine_configs=_engine_configs(chosen),
+        )
+        accounts = Accounts(pool, key_of, chosen.deadlines)
+        runtime = Runtime(runs, accounts, foreign)
+        yield await stack.enter_async_context(runtime)
+
+
+async def _open_state(
+    stack: AsyncExitStack, opening: Opening, stderr_level: Level | None
+) -> SqliteStore:
+    """Take the state directory, then open log and store in it."""
+    settings, paths = opening.settings, opening.paths
+    owned = open_state_directory(paths.state)
+    await anyio.to_thread.run_sync(owned.__enter__)
+    stack.push_async_callback(anyio.to_thread.run_sync, owned.__exit__, None, None, None)
+    log = open_log(
+        paths.logs,
+        level=Level[settings.log.level.upper()],
+        redactor=Redactor(settings.secrets()),
+        stderr_level=stderr_level,
+        max_bytes=settings.log.max_bytes,
+        keep_count=settings.log.keep_count,
+    )
+    await anyio.to_thread.run_sync(log.__enter__)
+    stack.push_async_callback(anyio.to_thread.run_sync, log.__exit__, None, None, None)
+    for warned in settings.warnings:
+        emit("config.warned", reason=str(warned))
+    return await stack.enter_async_context(
+        open_store(
+            paths.database,
+            clock=opening.clock,
+            ids=opening.ids,
+            synchronous="FULL" if settings.store.synchronous == "full" else "NORMAL",
+        )
+    )
+
+
+def _registry(
+    opening: Opening, foreign: ForeignCalls, own: Mapping[str, EngineFactory]
+) -> EngineRegistry:
+    registry = EngineRegistry(
+        foreign,
+        opening.settings.deadlines,
+        opening.clock,
+        disabled_owners=[
+            name
+            for name, entry in opening.settings.plugins.entries.others.items()
+            if not entry.enabled
+        ],
+    )
+    registry.discover()
+    for engine_id, factory in own.items():
+        registry.register(engine_id, factory, owner=_CALLER)
+    return registry
+
+
+def _engine_configs(settings: Settings) -> dict[str, JsonObject]:
+    return {
+        name: entry.config
+        for name, entry in settings.plugins.entries.others.items()
+        if isinstance(entry.config, Mapping)
+    }
+
+
+def _providers(settings: Settings) -> dict[str, ProviderLaunch]:
+    found = {
+        provider_id: provider_launch(provider_id, provider)
+        for provider_id, provider in settings.models.providers.items()
+    }
+    return {provider_id: launch for provider_id, launch in found.items() if launch is not None}
+
+
+def _verifier(opening: Opening) -> BinaryVerifier:
+    server = opening.settings.codex.app_server
+    return BinaryVerifier(
+        explicit=None if server.command == "codex" else server.command,
+        environment=opening.environ,
+        expected_sha256=server.sha256,
+    )
+
+
+def _launch_key(opening: Opening, agent_id: AgentId, *, offline: bool) -> LaunchKey:
+    """Return which app-server serves an agent: its home, what it is told, what it may see."""
+    settings = opening.settings
+    server = settings.codex.app_server
+    if server.transport != "stdio":
+        raise TreadleError(
+            f"appServer.transport {server.transport!r} is not part of this version",
+            next_step="Remove the key, or set it to 'stdio'.",
+        )
+    agent = settings.agent(agent_id)
+    home = opening.paths.codex_home(agent_id, agent.home_scope, opening.environ)
+    extra = dict(server.env)
+    extra |= {
+        name: opening.environ[name] for name in _key_names(opening) if name in opening.environ
+    }
+    return launch_key(home, OFFLINE_CONFIG if offline else {}, extra)
+
+
+def _key_names(opening: Opening) -> frozenset[str]:
+    """Return the variables that hold the keys of configured providers."""
+    providers = opening.settings.models.providers.values()
+    return frozenset(one.api_key_env for one in providers if one.api_key_env is not None)
+
+
+@asynccontextmanager
+async def _connect(
+    opening: Opening, verifier: BinaryVerifier, counters: Counters, key: LaunchKey
+) -> AsyncIterator[CodexClient]:
+    """Start an app-server for a key: verified binary, private home, filtered environment."""
+    binary = await verifier.verified()
+    await prepare_home(key.home)
+    deadlines = opening.settings.deadlines
+    grace = StopGrace(
+        eof_s=deadlines.stop_eof_s, term_s=deadlines.stop_term_s, kill_s=deadlines.stop_kill_s
+    )
+    server = opening.settings.codex.app_server
+    variables = dict(key.environment)
+    model_keys = {name: variables.pop(name) for name in _key_names(opening) & set(variables)}
+    environment = child_environment(
+        opening.environ, {**variables, "CODEX_HOME": str(key.home)}, model_keys=model_keys
+    )
+    for name in server.clear_env:
+        if name not in {"CODEX_HOME", "HOME"}:
+            environment.pop(name, None)
+    spawn = Spawn(argv=codex_argv(binary.path, key), environment=environment)
+    settings = ClientSettings(
+        client_version=version("treadle"),
+        start_s=deadlines.initialize_s,
+        write_s=deadlines.write_s,
+        stop=grace,
+    )
+    async with open_client(
+        partial(open_child, spawn, grace=grace), settings, counters=counters
+    ) as client:
+        yield client

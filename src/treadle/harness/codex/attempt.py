@@ -1,0 +1,290 @@
+"""One attempt of one turn on the real app-server.
+
+Drives the table of `machine` and carries its commands out.
+
+Knows the order of things and leaves each thing to its module: prepare, opening, stream, finish.
+Source: architecture section 4; spec A-17, A-18, C-01, S-09, S-13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from treadle.contract.engine import Capability
+from treadle.contract.harness import (
+    AttemptParams,
+    AttemptResult,
+    Emit,
+    Support,
+    SupportQuery,
+)
+from treadle.contract.store import Binding, OpenTurn
+from treadle.harness.codex import machine
+from treadle.harness.codex.finish import Finisher, TurnRecord
+from treadle.harness.codex.launch import NATIVE_PROVIDERS
+from treadle.harness.codex.machine import TurnCommand, TurnInput, TurnState, step
+from treadle.harness.codex.mirror import prompt_entry
+from treadle.harness.codex.opening import Opened, ThreadOpener, decision_name
+from treadle.harness.codex.prepare import Gathered, gather, project
+from treadle.harness.codex.recovery import Recovered, Recovery
+from treadle.harness.codex.services import CodexServices
+from treadle.harness.codex.stream import TurnStream
+from treadle.harness.selection import codex_support
+from treadle.model.errors import (
+    ProcessExited,
+    RpcError,
+    RpcTimeout,
+    StoreError,
+    TurnRejected,
+    WireError,
+)
+from treadle.model.ids import EngineId
+from treadle.model.message import ASSISTANT, Entry, text_of
+from treadle.model.turn import ContextAssembled, EntryCommitted, Notice, Outcome, ThreadChanged
+from treadle.observe import bind, emit
+from treadle.projection.history import explain
+from treadle.wire.client import CodexClient
+
+CAPABILITIES: Final[frozenset[Capability]] = frozenset({
+    "bootstrap",
+    "assemble-before-prompt",
+    "after-turn",
+    "maintain",
+    "compact",
+    "thread-bootstrap-projection",
+})
+"""What this harness offers to engines (spec B-26); `runtime-llm-complete` is not built yet."""
+
+
+class CodexHarness:
+    """Runs attempts on the codex app-server; implements `contract.harness.AgentHarness`."""
+
+    def __init__(self, services: CodexServices) -> None:
+        """Keep the parts that live as long as the service."""
+        self._services = services
+
+    @property
+    def id(self) -> str:
+        """Its name in selection."""
+        return "codex"
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """See `CAPABILITIES`."""
+        return CAPABILITIES
+
+    def supports(self, query: SupportQuery) -> Support:
+        """Codex's own route, providers of ours, and by name whatever has an address."""
+        if not self._services.settings.plugins.entries.codex.enabled:
+            return Support(supported=False, reason="the codex plugin is switched off")
+        provider = query.model.provider
+        if provider in self._services.builtin_providers:
+            return Support(supported=True, priority=100)
+        support = codex_support(query)
+        has_address = provider in NATIVE_PROVIDERS or provider in self._services.providers
+        if support.supported and not has_address:
+            return Support(
+                supported=False, reason=f"provider {provider!r} has no baseUrl in models.providers"
+            )
+        return support
+
+    async def run_attempt(self, params: AttemptParams, emit_event: Emit) -> AttemptResult:
+        """See `AgentHarness.run_attempt`."""
+        with bind(attempt=params.attempt):
+            return await _Attempt(self._services, params, emit_event).run()
+
+
+class _Attempt:
+    def __init__(self, services: CodexServices, params: AttemptParams, emit_event: Emit) -> None:
+        self._services = services
+        self._params = params
+        self._emit = emit_event
+        self._state = TurnState()
+
+    async def run(self) -> AttemptResult:
+        services, params = self._services, self._params
+        emit("attempt.started")
+        self._step(machine.ClaimHeld())
+        async with services.pool.lease(services.launch_key(params.agent_id)) as client:
+            try:
+                result = await self._on(client)
+            except (ProcessExited, RpcTimeout) as lost:
+                self._step(machine.WireLost())
+                emit("turn.lost", cause=lost, replay_safe=True)
+                result = _lost(lost)
+        emit("attempt.settled", outcome=result.outcome.value)
+        return result
+
+    async def _on(self, client: CodexClient) -> AttemptResult:
+        services, params = self._services, self._params
+        binding = await services.store.bindings.get(params.session.id)
+        if binding is not None:
+            recovered = await Recovery(services, params, self._emit).settle(client, binding)
+            binding = recovered.binding
+            if recovered.open_run == params.run_id and recovered.reached_thread:
+                # This run's own first attempt: it is never sent a second time (INV-9, INV-10).
+                return await self._first_attempt_counts(recovered)
+        gathered = await gather(services, params)
+        projected = await project(services, params, gathered, binding)
+        if params.abort.aborted:
+            self._step(machine.CancelAsked())
+            return AttemptResult(outcome=Outcome.STOPPED, text="", aborted=True)
+        self._step(machine.PromptReady())
+        opener = ThreadOpener(services, params, client, gathered)
+        opened = await opener.open(binding, projected)
+        self._step(machine.ThreadOpened(thread_id=opened.binding.thread_id, resumed=opened.resumed))
+        with bind(thread_id=opened.binding.thread_id):
+            await self._announce(gathered, opened)
+            return await self._turn(client, gathered, opened)
+
+    async def _first_attempt_counts(self, recovered: Recovered) -> AttemptResult:
+        """Return what became of the first attempt, whose message the thread holds."""
+        page = await self._services.store.transcript.snapshot(self._params.session.id)
+        newest = page.entries(max(0, len(page) - 200), len(page))
+        ours = tuple(entry for entry in newest if entry.run_id == self._params.run_id)
+        said = [text_of(one.message) for one in ours if one.message.role == ASSISTANT]
+        completed = recovered.turn_ended == "completed"
+        lost = ProcessExited(
+            "Codex stopped in the middle of the turn; what it did last is unknown",
+            next_step="Read what stands in the session, then say it again if you still need it.",
+        )
+        return AttemptResult(
+            outcome=Outcome.COMPLETED if completed else Outcome.CLIENT_LOST,
+            text=said[-1] if said else "",
+            prompt_error=None if completed else lost.to_json(),
+            prompt_error_source=None if completed else "prompt",
+            messages_snapshot=tuple(entry.message for entry in ours),
+            entries=ours,
+            replay_safe=False,
+            thread_id=recovered.binding.thread_id,
+        )
+
+    async def _turn(self, client: CodexClient, gathered: Gathered, opened: Opened) -> AttemptResult:
+        services, params = self._services, self._params
+        binding, prompt = await self._mirror_prompt(opened)
+        stream = TurnStream(services, params, self._emit, client, opened, self._state)
+        try:
+            played = await stream.play()
+        except RpcError as refused:
+            self._step(machine.TurnRejected())
+            emit("turn.rejected", cause=refused)
+            await self._withdraw_open_turn(binding)
+            await services.threads.unsubscribe(client, binding.thread_id)
+            return _rejected(refused)
+        record = TurnRecord(
+            opened=opened, binding=binding, gathered=gathered, prompt=prompt, played=played
+        )
+        return await Finisher(services, params, self._emit).finish(record)
+
+    async def _mirror_prompt(self, opened: Opened) -> tuple[Binding, Entry | None]:
+        """Write the user's entry and, in the same transaction, that a turn is about to be sent.
+
+        A store that cannot take that stops the turn here: nothing was sent (spec C-12; durability
+        point S5).
+        """
+        params = self._params
+        binding = replace(
+            opened.binding,
+            open_turn=OpenTurn(run_id=params.run_id, client_message_id=params.client_message_id),
+        )
+        entry = await prompt_entry(self._services, params, opened.binding.thread_id)
+        stored = await self._services.store.transcript.append(
+            params.claim, [entry] if entry is not None else [], binding=binding
+        )
+        for one in stored:
+            await self._emit(EntryCommitted(run_id=params.run_id, entry=one))
+        written = await self._services.store.bindings.get(params.session.id)
+        assert written is not None, "it was written a moment ago under our claim"
+        return written, stored[0] if stored else None
+
+    async def _withdraw_open_turn(self, binding: Binding) -> None:
+        """The turn was refused, so nothing of it will come."""
+        try:
+            await self._services.store.bindings.put(
+                self._params.claim, replace(binding, open_turn=None)
+            )
+        except StoreError as error:
+            emit("binding.conflicted", cause=error)
+
+    async def _announce(self, gathered: Gathered, opened: Opened) -> None:
+        params = self._params
+        decision, reason = decision_name(opened), explain(opened.projected.turn.plan)
+        await self._emit(
+            ContextAssembled(
+                run_id=params.run_id,
+                engine_id=EngineId(params.engine.info.id),
+                decision=decision,
+                reason=reason,
+                report={
+                    "items": len(opened.projected.items),
+                    "left_out": opened.projected.turn.left_out_count,
+                    "estimated_tokens": (
+                        gathered.assembled.estimated_tokens if gathered.assembled else None
+                    ),
+                    "superseded_addition": opened.superseded_addition,
+                },
+            )
+        )
+        if opened.previous is not None and opened.previous != opened.binding.thread_id:
+            emit("thread.rotated", previous_thread=opened.previous, reason=reason)
+            await self._emit(
+                ThreadChanged(
+                    run_id=params.run_id,
+                    previous=opened.previous,
+                    thread_id=opened.binding.thread_id,
+                    reason=reason,
+                )
+            )
+        for code, text in _notices(gathered, opened):
+            await self._emit(Notice(run_id=params.run_id, code=code, text=text))
+
+    def _step(self, event: TurnInput) -> tuple[TurnCommand, ...]:
+        self._state, commands = step(self._state, event)
+        return commands
+
+
+def _notices(gathered: Gathered, opened: Opened) -> Sequence[tuple[str, str]]:
+    notices: list[tuple[str, str]] = []
+    if gathered.assemble_failed is not None:
+        notices.append((
+            "assemble_failed",
+            f"The context engine gave no context for this turn: {gathered.assemble_failed}",
+        ))
+    if opened.injection_failed is not None:
+        notices.append((
+            "injection_failed",
+            "Codex refused the engine's context; the turn runs without it:"
+            f" {opened.injection_failed}",
+        ))
+    if opened.projected.dropped_chars:
+        notices.append((
+            "context_cut",
+            f"{opened.projected.dropped_chars:,} characters did not fit and were left out.",
+        ))
+    return notices
+
+
+def _lost(error: WireError) -> AttemptResult:
+    return AttemptResult(
+        outcome=Outcome.CLIENT_LOST,
+        text="",
+        prompt_error=error.to_json(),
+        prompt_error_source="prompt",
+        replay_safe=True,
+    )
+
+
+def _rejected(error: RpcError) -> AttemptResult:
+    rejected = TurnRejected(
+        f"Codex refused the turn: {error.rpc_message}",
+        next_step="treadle doctor shows what is wrong.",
+        rpc_code=error.rpc_code,
+    )
+    return AttemptResult(
+        outcome=Outcome.FAILED,
+        text="",
+        prompt_error=rejected.to_json(),
+        prompt_error_source="prompt",
+    )

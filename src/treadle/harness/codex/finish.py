@@ -1,0 +1,319 @@
+"""Settle a turn that is over: mirror it, tell the engine, keep the report, make the result.
+
+The transcript first, in one transaction with what the thread now holds; then everything that may
+fail without changing what was said. Source: architecture section 4; spec A-19, A-22…A-24, H-01,
+I-01…I-15, S-04…S-06; decision 7.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import anyio
+
+from treadle.contract.harness import AttemptParams, AttemptResult, Emit
+from treadle.contract.hook import AgentEnd
+from treadle.contract.store import Binding, ContextReport
+from treadle.harness.codex.mirror import passed_by_hooks
+from treadle.harness.codex.opening import Opened
+from treadle.harness.codex.prepare import Gathered, hook_context
+from treadle.harness.codex.recovery import UNKNOWN, turn_notice
+from treadle.harness.codex.report import report_of
+from treadle.harness.codex.rollout import Rollout, read_rollout
+from treadle.harness.codex.services import CodexServices
+from treadle.harness.codex.stream import Played
+from treadle.harness.lifecycle import (
+    FinalizeOutcome,
+    TurnEnd,
+    TurnMessages,
+    finalize,
+    maintain,
+    runtime_context_from_usage,
+)
+from treadle.model.errors import ProcessExited, StoreError, TurnInterrupted, WireError
+from treadle.model.json import JsonObject
+from treadle.model.message import ASSISTANT, Entry, EntryKind, Message, NewEntry
+from treadle.model.turn import EntryCommitted, Notice, Outcome
+from treadle.observe import emit
+from treadle.projection.history import Rebase
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRecord:
+    """Everything that settling needs of a turn."""
+
+    opened: Opened
+    binding: Binding
+    """As stored, with the turn open."""
+
+    gathered: Gathered
+    prompt: Entry | None
+    played: Played
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mirrored:
+    entries: tuple[Entry, ...]
+    messages: tuple[Message, ...]
+    """The turn's messages, written or not."""
+
+    written: bool
+
+
+class Finisher:
+    """Settles one turn."""
+
+    def __init__(self, services: CodexServices, params: AttemptParams, emit_event: Emit) -> None:
+        """Keep the parts."""
+        self._services = services
+        self._params = params
+        self._emit = emit_event
+
+    async def finish(self, record: TurnRecord) -> AttemptResult:
+        """Mirror, tell the engine, keep the report and return the result.
+
+        Mirroring has `deadlines.settlement_s`; a complete answer survives its expiry as a degraded
+        success (spec A-19). Engine calls have deadlines of their own. Cancel: what is not mirrored
+        is settled by the next run.
+        """
+        mirrored = _Mirrored(entries=(), messages=(), written=False)
+        degraded: str | None = None
+        if _is_final(record.played):
+            with anyio.move_on_after(self._services.settings.deadlines.settlement_s) as budget:
+                mirrored = await self._mirror(record)
+            if budget.cancelled_caught:
+                degraded = "mirroring the turn took longer than its time"
+        result = replace(self._result(record, mirrored), degraded=degraded)
+        await self._tell_engine(record, mirrored, result)
+        await self._save_report(record, result)
+        emit("turn.settled", outcome=result.outcome.value, entries_count=len(result.entries))
+        return result
+
+    # ---------------------------------------------------------------------------------- mirror
+
+    async def _mirror(self, record: TurnRecord) -> _Mirrored:
+        services, params = self._services, self._params
+        binding, played = record.binding, record.played
+        rollout = (
+            await read_rollout(binding.rollout_path, binding.rollout_offset)
+            if binding.rollout_path
+            else None
+        )
+        raw = rollout.of_turn(played.turn_id) if rollout is not None else ()
+        fresh = played.projection.snapshot(raw or None)  # else what came as notifications
+        entries = await passed_by_hooks(services, params, fresh)
+        if played.lost is not None and binding.open_turn is not None:
+            entries = (*entries, turn_notice(binding.open_turn, "unknown", UNKNOWN))
+        prompt = () if record.prompt is None else (_again(record.prompt),)
+        after = self._binding_after(record, rollout)
+        try:
+            stored = await services.store.transcript.append(
+                params.claim, [*prompt, *entries], held_by=binding.thread_id, binding=after
+            )
+        except StoreError as error:
+            emit("mirror.failed", cause=error)
+            await self._notice(
+                "mirror_failed",
+                f"The turn could not be written to the transcript: {error.message}",
+                error.next_step,
+            )
+            messages = tuple(one.message for one in entries if one.kind is EntryKind.MESSAGE)
+            return _Mirrored(entries=(), messages=messages, written=False)
+        news = stored[len(prompt) :]
+        emit("mirror.written", entries_count=len(news), raw_items_count=len(raw))
+        for entry in news:
+            await self._emit(EntryCommitted(run_id=params.run_id, entry=entry))
+        if any(one.meta.get("rendered") for one in news if one.kind is EntryKind.MESSAGE):
+            await self._notice(
+                "raw_items_missing",
+                "The turn's own items could not be read; its entries are renderings of them.",
+            )
+        messages = tuple(one.message for one in news if one.kind is EntryKind.MESSAGE)
+        return _Mirrored(entries=news, messages=messages, written=True)
+
+    def _binding_after(self, record: TurnRecord, rollout: Rollout | None) -> Binding:
+        binding, projection = record.binding, record.played.projection
+        compactions = projection.items.lifecycle.compaction_count
+        usage = projection.usage.usage if projection.usage is not None else None
+        return replace(
+            binding,
+            open_turn=None,
+            rollout_offset=rollout.end_offset if rollout is not None else binding.rollout_offset,
+            model=projection.model or binding.model,
+            window=(usage.window if usage is not None else None) or binding.window,
+            compactions_seen=binding.compactions_seen + compactions,
+            rebased_for_compaction=_rebased_for_compaction(record, compactions),
+        )
+
+    # ---------------------------------------------------------------------------------- engine
+
+    async def _tell_engine(
+        self, record: TurnRecord, mirrored: _Mirrored, result: AttemptResult
+    ) -> None:
+        params, gathered = self._params, record.gathered
+        end = TurnEnd(prompt_error=result.prompt_error is not None, aborted=result.aborted)
+        call = gathered.call
+        usage = result.attempt_usage
+        context = runtime_context_from_usage(call, usage, observed_at=self._services.clock.now())
+        finalized = FinalizeOutcome(succeeded=True)
+        snapshot = None
+        if params.engine.is_active or mirrored.written:
+            try:
+                snapshot = await self._services.store.transcript.snapshot(params.session.id)
+            except StoreError as error:
+                emit("mirror.failed", cause=error)
+        if params.engine.is_active:
+            finalized = await finalize(
+                params.engine,
+                call,
+                messages=TurnMessages(
+                    history=gathered.history,
+                    turn=self._turn_messages(record, mirrored),
+                    snapshot=snapshot,
+                    mirrored=mirrored.written,
+                ),
+                pre_prompt_message_count=gathered.pre_prompt_message_count,
+                end=end,
+                finalize_on_failure=self._services.settings.finalize_on_failure,
+                context=context,
+            )
+        await self._services.hooks.observe(
+            "agent_end",
+            AgentEnd(
+                ctx=hook_context(params),
+                messages=snapshot if snapshot is not None else gathered.history,
+                success=result.outcome is Outcome.COMPLETED,
+                duration_s=0.0,
+            ),
+        )
+        if params.engine.is_active:
+            await maintain(
+                params.engine, call, reason="turn", end=end, finalized=finalized, context=context
+            )
+
+    def _turn_messages(self, record: TurnRecord, mirrored: _Mirrored) -> tuple[Message, ...]:
+        prompt = () if record.prompt is None else (record.prompt.message,)
+        return (*prompt, *mirrored.messages)
+
+    # ---------------------------------------------------------------------------------- result
+
+    def _result(self, record: TurnRecord, mirrored: _Mirrored) -> AttemptResult:
+        played, projection = record.played, record.played.projection
+        outcome, error = _outcome(played)
+        prompt = () if record.prompt is None else (record.prompt,)
+        said = [one for one in mirrored.messages if one.role == ASSISTANT]
+        usage = projection.usage.usage if projection.usage is not None else None
+        return AttemptResult(
+            outcome=outcome,
+            text=_visible(projection.items.final_text) or _partial(played),
+            aborted=outcome in {Outcome.STOPPED, Outcome.TIMED_OUT},
+            timed_out=played.timed_out,
+            prompt_error=error,
+            prompt_error_source="prompt" if error is not None else None,
+            messages_snapshot=self._turn_messages(record, mirrored),
+            entries=(*prompt, *mirrored.entries),
+            assistant_texts=projection.items.assistant_texts,
+            tool_metas=projection.items.tool_metas,
+            last_assistant=said[-1] if said else None,
+            attempt_usage=usage,
+            item_lifecycle=projection.items.lifecycle,
+            had_potential_side_effects=projection.items.had_potential_side_effects,
+            replay_safe=projection.items.replay_safe,
+            thread_id=record.binding.thread_id,
+            turn_id=played.turn_id,
+        )
+
+    async def _save_report(self, record: TurnRecord, result: AttemptResult) -> None:
+        report = report_of(self._services, self._params, record, result)
+        try:
+            await self._services.store.reports.save(
+                ContextReport(
+                    run_id=self._params.run_id,
+                    session_id=self._params.session.id,
+                    number=0,
+                    created_at=self._services.clock.now(),
+                    report=report,
+                )
+            )
+        except StoreError as error:
+            emit("store.write_failed", cause=error)
+
+    async def _notice(self, code: str, text: str, next_step: str = "") -> None:
+        await self._emit(
+            Notice(run_id=self._params.run_id, code=code, text=text, next_step=next_step)
+        )
+
+
+def _is_final(played: Played) -> bool:
+    """Whether nothing more can come of the turn.
+
+    After a loss the process must be gone, and something must have been done: a turn that did
+    nothing is left open, so that a second attempt looks for its message in the thread before it
+    sends anything.
+    """
+    if played.lost is None:
+        return True
+    return isinstance(played.lost, ProcessExited) and not played.projection.items.replay_safe
+
+
+def _again(entry: Entry) -> NewEntry:
+    """Return the prompt's entry as it stands.
+
+    So that the thread is recorded to hold it now (spec C-12).
+    """
+    return NewEntry(
+        key=entry.key,
+        message=entry.message,
+        kind=entry.kind,
+        thread_id=entry.thread_id,
+        turn_id=entry.turn_id,
+        run_id=entry.run_id,
+        meta=entry.meta,
+    )
+
+
+def _rebased_for_compaction(record: TurnRecord, compactions: int) -> bool:
+    """A new native compaction may be answered once more.
+
+    A rebase for one answers it (decision 4).
+    """
+    if compactions > 0:
+        return False
+    plan = record.opened.projected.turn.plan
+    if isinstance(plan, Rebase) and plan.reason == "native-compaction":
+        return True
+    return record.binding.rebased_for_compaction
+
+
+def _outcome(played: Played) -> tuple[Outcome, JsonObject | None]:
+    if played.lost is not None:
+        return _lost_outcome(played.lost, played)
+    end = played.projection.end
+    status = end.status if end is not None else "failed"
+    if status == "completed":
+        return Outcome.COMPLETED, None
+    if played.timed_out:
+        return Outcome.TIMED_OUT, TurnInterrupted("the turn reached its time limit").to_json()
+    if status == "interrupted":
+        return Outcome.STOPPED, None
+    error = end.error if end is not None else None
+    return Outcome.FAILED, error or played.projection.error
+
+
+def _lost_outcome(lost: WireError, played: Played) -> tuple[Outcome, JsonObject | None]:
+    if played.timed_out:
+        return Outcome.TIMED_OUT, lost.to_json()
+    if played.state.cancelled:
+        return Outcome.STOPPED, lost.to_json()
+    return Outcome.CLIENT_LOST, lost.to_json()
+
+
+def _visible(text: str) -> str:
+    """Return the answer without a raw silent token (spec A-23)."""
+    return "" if text.strip() == "NO_REPLY" else text
+
+
+def _partial(played: Played) -> str:
+    """Return what was said last where there is no final answer (spec S-10)."""
+    texts = played.projection.items.assistant_texts
+    return texts[-1] if texts else ""

@@ -1,0 +1,73 @@
+"""The user's entry of a run, and the hook that every new message passes before it is written.
+
+Knows nothing of turns that have ended; those entries are `projection.snapshot`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from treadle.contract.harness import AttemptParams
+from treadle.contract.hook import MessageWrite
+from treadle.harness.codex.prepare import hook_context
+from treadle.harness.codex.services import CodexServices
+from treadle.model.ids import ThreadId
+from treadle.model.json import JsonValue
+from treadle.model.message import EntryKind, NewEntry, user_message
+
+
+def prompt_key(params: AttemptParams) -> str:
+    """Return the identity of the run's prompt.
+
+    The run stands where a turn id would: the entry is written before there is one, and a second
+    attempt of the same run finds it (spec C-12, H-03, H-14).
+    """
+    return f"codex-app-server:run:{params.run_id}:prompt"
+
+
+async def prompt_entry(
+    services: CodexServices, params: AttemptParams, thread_id: ThreadId
+) -> NewEntry | None:
+    """Return the entry of what the person wrote, or None if a hook keeps it out."""
+    meta: dict[str, JsonValue] = {
+        "trigger": params.trigger,
+        "client_message_id": params.client_message_id,
+    }
+    if params.sender:
+        meta["sender"] = params.sender
+    entry = NewEntry(
+        key=prompt_key(params),
+        message=user_message(params.prompt),
+        thread_id=thread_id,
+        run_id=params.run_id,
+        meta=meta,
+    )
+    kept = await passed_by_hooks(services, params, [entry])
+    return kept[0] if kept else None
+
+
+async def passed_by_hooks(
+    services: CodexServices, params: AttemptParams, entries: Sequence[NewEntry]
+) -> tuple[NewEntry, ...]:
+    """Return the entries as `before_message_write` lets them through.
+
+    Keys never change (spec H-07).
+
+    An entry whose text a hook rewrote loses its raw items: they would bring the old text back.
+    """
+    kept: list[NewEntry] = []
+    for entry in entries:
+        if entry.kind is not EntryKind.MESSAGE:
+            kept.append(entry)
+            continue
+        message = await services.hooks.before_message_write(
+            MessageWrite(message=entry.message, ctx=hook_context(params))
+        )
+        if message is None:
+            continue
+        if message == entry.message:
+            kept.append(entry)
+        else:
+            kept.append(replace(entry, message=message, raw_items=()))
+    return tuple(kept)

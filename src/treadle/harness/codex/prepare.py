@@ -1,0 +1,339 @@
+"""Decide what the model is given in this turn, before anything is sent.
+
+Order: tools, was there a transcript, history, bootstrap, maintenance, history again, assemble,
+project, the hook (spec C-01, C-07). Every engine failure has its fallback here; nothing of the
+thread is touched yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from treadle.contract.engine import Assembled
+from treadle.contract.harness import AttemptParams
+from treadle.contract.hook import HookContext, PromptBuild, PromptBuildResult
+from treadle.contract.store import Binding, Holding, TranscriptSnapshot
+from treadle.harness.codex.launch import codex_provider
+from treadle.harness.codex.planning import PlanningInput, TurnPlan, plan_turn
+from treadle.harness.codex.services import CodexServices
+from treadle.harness.lifecycle import (
+    LifecycleCall,
+    assemble,
+    bootstrap,
+    effective_key,
+    with_settings,
+)
+from treadle.model.errors import TreadleError
+from treadle.model.ids import EngineId
+from treadle.model.json import JsonObject
+from treadle.model.message import Message, parts_of
+from treadle.observe import emit
+from treadle.projection.history import Continue, Reason, explain
+from treadle.projection.injection import ItemOptions, PlannedItem, items_for
+from treadle.projection.instructions import BaseSections, base_sections, compose
+from treadle.projection.prompt import (
+    ProjectionInput,
+    TurnInput,
+    context_limits,
+    fit_turn_input,
+    project_prompt,
+    reserve_tokens_from,
+)
+from treadle.tools.catalog import ToolSet
+
+IMAGE_TOKENS: Final = 1_000
+"""What an image counts for in a seed's budget.
+
+Its real cost depends on its size and on the model.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """What preparation found out; it does not change when the thread has to be replaced."""
+
+    call: LifecycleCall
+    tools: ToolSet
+    history: TranscriptSnapshot
+    assembled: Assembled | None
+    assemble_failed: str | None
+    pre_prompt_message_count: int
+    addition: str
+    instructions: str
+    """The composed developer instructions, the addition last (spec E-02)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projected:
+    """What goes to Codex in this turn."""
+
+    turn: TurnPlan
+    items: tuple[PlannedItem, ...]
+    prompt_text: str
+    instructions: str
+    dropped_chars: int = 0
+
+
+async def gather(services: CodexServices, params: AttemptParams) -> Gathered:
+    """Build tools.
+
+    Read history, ask the engine. Raises: TreadleError only for what no fallback covers.
+    """
+    call = lifecycle_call(services, params)
+    tools = services.catalog.choose(params.engine)
+    history = await services.store.transcript.snapshot(params.session.id)
+    if params.engine.is_active:
+        await bootstrap(params.engine, call, had_transcript=len(history) > 0, messages=history)
+        history = await services.store.transcript.snapshot(params.session.id)
+    outcome = await assemble(
+        params.engine,
+        call,
+        messages=history,
+        token_budget=params.context_token_budget,
+        available_tools=frozenset(tools.names),
+        citations_mode=services.settings.memory.citations,
+        model=params.model.model,
+        prompt=params.prompt,
+    )
+    addition = _addition(outcome.assembled)
+    sections = (*base_sections(BaseSections()), addition)
+    return Gathered(
+        call=call,
+        tools=tools,
+        history=history,
+        assembled=outcome.assembled,
+        assemble_failed=outcome.failed,
+        pre_prompt_message_count=len(history),
+        addition=addition,
+        instructions=compose(sections),
+    )
+
+
+async def project(
+    services: CodexServices,
+    params: AttemptParams,
+    gathered: Gathered,
+    binding: Binding | None,
+    *,
+    unfit_because: str | None = None,
+) -> Projected:
+    """Plan the thread.
+
+    Make its items and the turn's text, and let the prompt hook see them (spec C-11).
+
+    A failure of planning or projection gives the bare prompt on the thread as it is (spec S-03,
+    D-58).
+    """
+    holding = (
+        await services.store.bindings.holding(binding.thread_id)
+        if binding is not None
+        else Holding()
+    )
+    held: Sequence[str] = ()
+    if binding is not None and binding.successive_rebases > 0:
+        rows = await services.store.bindings.held(binding.thread_id)
+        held = tuple(row.content_hash for row in rows)
+    try:
+        turn = _plan(services, params, gathered, binding, holding, held, unfit_because)
+        items = _items(services, params, gathered, turn)
+        text, context_range = _text(services, params, gathered, turn)
+    except TreadleError:
+        raise
+    except (
+        Exception
+    ) as error:  # the planner is ours, but an engine's odd message may break it: S-03
+        emit("projection.failed", cause=error)
+        turn = TurnPlan(plan=Continue(reason=Reason.ASSEMBLE_FAILED, detail="projection failed"))
+        items, text, context_range = (), params.prompt.strip(), None
+    if turn.warning:
+        emit("projection.decided", reason=turn.warning)
+    emit(
+        "projection.decided",
+        decision=type(turn.plan).__name__.lower(),
+        reason=explain(turn.plan),
+        items_count=len(items),
+        prompt_chars=len(text),
+    )
+    changed = await services.hooks.before_prompt_build(
+        PromptBuild(
+            prompt=text,
+            developer_instructions=gathered.instructions,
+            messages=gathered.history,
+            ctx=hook_context(params),
+            current_user_message=params.prompt,
+            planned_items=tuple(item.item for item in items),
+        )
+    )
+    fitted = fit_turn_input(
+        TurnInput(
+            prompt_text=text,
+            context_range=context_range,
+            before=_paragraph_before(changed.prepend_context),
+            after=_paragraph_after(changed.append_context),
+        )
+    )
+    dropped = fitted.dropped_context + fitted.dropped_other
+    if fitted.is_cut:
+        emit("message.cut", dropped_chars=dropped)
+    return Projected(
+        turn=turn,
+        items=items,
+        prompt_text=fitted.text,
+        instructions=_instructions(gathered, changed),
+        dropped_chars=dropped,
+    )
+
+
+def lifecycle_call(services: CodexServices, params: AttemptParams) -> LifecycleCall:
+    """Return what all engine calls of this attempt are told (spec B-28, B-32, C-05)."""
+    call = LifecycleCall(
+        session_id=params.session.id,
+        session_key=effective_key(params.session_key, params.session.id),
+        harness_id="codex",
+        model=params.model.model,
+        model_provider=params.model.provider,
+        cwd=params.cwd,
+        workspace_dir=params.cwd,
+        agent_dir=str(services.paths.agent_dir(params.agent_id)),
+        token_budget=params.context_token_budget,
+        attempt=params.attempt,
+        is_heartbeat=params.is_heartbeat,
+        session_file=f"{services.paths.database}#{params.session.id}",
+        transcript_storage={"kind": "sqlite"},
+        abort=params.abort,
+    )
+    return with_settings(call, params.engine)
+
+
+def hook_context(params: AttemptParams) -> HookContext:
+    """Return which run a hook is called for."""
+    return HookContext(
+        session_key=params.session_key,
+        session_id=params.session.id,
+        run_id=params.run_id,
+        agent_id=params.agent_id,
+        engine_id=EngineId(params.engine.info.id),
+        cwd=params.cwd,
+    )
+
+
+def message_tokens(services: CodexServices, message: Message) -> int:
+    """Return the tokens that a message costs, images at a flat rate."""
+    total = 0
+    for part in parts_of(message):
+        if part.get("type") == "image":
+            total += IMAGE_TOKENS
+        else:
+            total += services.counter.count(_part_text(part))
+    return total
+
+
+def _part_text(part: JsonObject) -> str:
+    return "\n".join(_strings(value) for key, value in part.items() if key != "type")
+
+
+def _strings(value: object) -> str:
+    match value:
+        case str():
+            return value
+        case dict():
+            return " ".join(f"{key} {_strings(one)}" for key, one in value.items())
+        case list() | tuple():
+            return "\n".join(_strings(one) for one in value)
+        case None:
+            return ""
+        case _:
+            return str(value)
+
+
+def _addition(assembled: Assembled | None) -> str:
+    return (assembled.system_prompt_addition or "").strip() if assembled is not None else ""
+
+
+def _plan(
+    services: CodexServices,
+    params: AttemptParams,
+    gathered: Gathered,
+    binding: Binding | None,
+    holding: Holding,
+    held: Sequence[str],
+    unfit_because: str | None,
+) -> TurnPlan:
+    provider = codex_provider(params.model)
+    if binding is not None and unfit_because is None and binding.model_provider != provider:
+        unfit_because = "another model provider was chosen"
+    return plan_turn(
+        PlanningInput(
+            binding=binding,
+            holding=holding,
+            held_hashes=lambda: held,
+            history=gathered.history,
+            prompt=params.prompt,
+            engine=params.engine.info,
+            engine_active=params.engine.is_active,
+            assembled=gathered.assembled,
+            mode=params.projection,
+            tool_fingerprint=gathered.tools.fingerprint,
+            citations_mode=services.settings.memory.citations,
+            count_tokens=lambda message: message_tokens(services, message),
+            unfit_because=unfit_because,
+        )
+    )
+
+
+def _items(
+    services: CodexServices, params: AttemptParams, gathered: Gathered, turn: TurnPlan
+) -> tuple[PlannedItem, ...]:
+    if not turn.inject:
+        return ()
+    ids = [message.entry_id for message in turn.inject if message.entry_id is not None]
+    return items_for(
+        turn.inject,
+        gathered.history.entries_by_id(ids),
+        ItemOptions(
+            tool_arguments=services.settings.codex.projection.tool_arguments,
+            thread_bootstrap=turn.thread_bootstrap,
+            model=params.model.model,
+            model_provider=codex_provider(params.model),
+            first_position=turn.first_position,
+        ),
+    )
+
+
+def _text(
+    services: CodexServices, params: AttemptParams, gathered: Gathered, turn: TurnPlan
+) -> tuple[str, tuple[int, int] | None]:
+    compaction = services.settings.agents.defaults.compaction
+    reserve = reserve_tokens_from(compaction.reserve_tokens, compaction.reserve_tokens_floor)
+    limits = context_limits(params.context_token_budget, reserve)
+    projected = project_prompt(
+        ProjectionInput(
+            assembled_messages=turn.quoted,
+            original_history_messages=gathered.history,
+            prompt=params.prompt,
+            max_context_chars=limits.max_context_chars,
+            max_part_chars=limits.max_part_chars,
+        )
+    )
+    return projected.prompt_text, projected.context_range
+
+
+def _instructions(gathered: Gathered, changed: PromptBuildResult) -> str:
+    """Apply what hooks say of the system prompt (spec E-11).
+
+    A replaced one keeps the engine's addition.
+    """
+    base: tuple[str, ...] = (gathered.instructions,)
+    if changed.system_prompt is not None:
+        base = (changed.system_prompt, gathered.addition)
+    return compose((changed.prepend_system_context, *base, changed.append_system_context))
+
+
+def _paragraph_before(text: str | None) -> str:
+    return f"{text.strip()}\n\n" if text and text.strip() else ""
+
+
+def _paragraph_after(text: str | None) -> str:
+    return f"\n\n{text.strip()}" if text and text.strip() else ""

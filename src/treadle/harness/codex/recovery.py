@@ -1,0 +1,212 @@
+"""Settle what an earlier process left behind on a session's thread, before anything new is sent.
+
+An injection without its confirmation, a turn without its entries. Reads the rollout, once this
+process is the thread's only writer, and says *unknown* where it cannot know: nothing is sent again
+by itself.
+Source: decision 3; reliability section 1 (recovery table), F5, F6, F7; spec D-58, S-15.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from treadle.contract.harness import AttemptParams, Emit
+from treadle.contract.store import Binding, OpenTurn
+from treadle.harness.codex.opening import thread_options
+from treadle.harness.codex.peer import CodexPeer
+from treadle.harness.codex.rollout import Rollout, read_rollout
+from treadle.harness.codex.services import CodexServices
+from treadle.harness.codex.thread import ThreadGone
+from treadle.model.ids import RunId, TurnId
+from treadle.model.json import JsonObject
+from treadle.model.message import EntryKind, Message, NewEntry
+from treadle.model.turn import EntryCommitted, Notice
+from treadle.observe import emit
+from treadle.projection.items import TurnProjection, TurnScope
+
+NOT_SENT = "This message did not reach the model: Treadle or Codex stopped before it was taken."
+UNKNOWN = (
+    "The turn was cut off: Treadle or Codex stopped in the middle. What stands here is what Codex"
+    " had recorded; whether a tool did more is unknown."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """The binding as it now stands, and what became of a turn that was open."""
+
+    binding: Binding
+    open_run: RunId | None = None
+    """The run whose turn was found open; None if none was."""
+
+    reached_thread: bool = False
+    turn_ended: str | None = None
+    """How that turn ended (`completed`, `interrupted`, `failed`), None if it never did."""
+
+    has_output: bool = False
+    """Whether the model or a tool left anything of it."""
+
+
+class Recovery:
+    """Settles one session's thread."""
+
+    def __init__(self, services: CodexServices, params: AttemptParams, emit_event: Emit) -> None:
+        """Keep the parts."""
+        self._services = services
+        self._params = params
+        self._emit = emit_event
+
+    async def settle(self, peer: CodexPeer, binding: Binding) -> Recovered:
+        """Return the binding with nothing open.
+
+        Loads the thread first where something is to be settled: only then nobody else writes its
+        file. Raises: ThreadBusy, RpcTimeout, ProcessExited, StoreError.
+        """
+        pending = await self._services.store.bindings.pending_injections(binding.thread_id)
+        if not pending and binding.open_turn is None:
+            return Recovered(binding=binding)
+        if not await self._load(peer, binding):
+            return await self._gone(binding)
+        binding = await self._services.threads.settle_injections(self._params.claim, binding)
+        if binding.open_turn is None:
+            return Recovered(binding=binding)
+        return await self._settle_turn(binding, binding.open_turn)
+
+    async def _load(self, peer: CodexPeer, binding: Binding) -> bool:
+        options = thread_options(self._services, self._params, instructions="")
+        try:
+            await self._services.threads.load(peer, binding, options)
+        except ThreadGone as gone:
+            emit("binding.conflicted", thread_id=binding.thread_id, reason=gone.reason)
+            return False
+        return True
+
+    async def _gone(self, binding: Binding) -> Recovered:
+        """The thread is gone, so what it held is told by the mirror alone; opening replaces it."""
+        open_run = binding.open_turn.run_id if binding.open_turn is not None else None
+        bindings = self._services.store.bindings
+        for injection in await bindings.pending_injections(binding.thread_id):
+            await bindings.abandon(self._params.claim, injection.id)
+        closed = replace(binding, open_turn=None, holding_known=False)
+        stored = await bindings.put(self._params.claim, closed)
+        if open_run is not None and open_run != self._params.run_id:
+            await self._tell(UNKNOWN)
+        return Recovered(binding=stored, open_run=open_run)
+
+    async def _settle_turn(self, binding: Binding, turn: OpenTurn) -> Recovered:
+        rollout = (
+            await read_rollout(binding.rollout_path, binding.rollout_offset)
+            if binding.rollout_path
+            else None
+        )
+        found = rollout.client_ids.get(turn.client_message_id) if rollout is not None else None
+        ours = turn.run_id == self._params.run_id
+        if rollout is None or found is None:
+            entries: tuple[NewEntry, ...] = (
+                () if ours else (turn_notice(turn, "not-sent", NOT_SENT),)
+            )
+            return await self._store(binding, turn, rollout, entries, Recovered(binding=binding))
+        raw = rollout.of_turn(found)
+        ended = rollout.ended.get(found)
+        entries = self._entries(binding, turn, found, raw, ended)
+        said = sum(item.get("role") != "user" for item in raw)
+        if ended != "completed" and not (ours and said == 0):
+            entries = (*entries, turn_notice(turn, "unknown", UNKNOWN))
+        recovered = Recovered(
+            binding=binding, reached_thread=True, turn_ended=ended, has_output=said > 0
+        )
+        return await self._store(binding, turn, rollout, entries, recovered)
+
+    def _entries(
+        self,
+        binding: Binding,
+        turn: OpenTurn,
+        turn_id: TurnId,
+        raw: tuple[JsonObject, ...],
+        ended: str | None,
+    ) -> tuple[NewEntry, ...]:
+        projection = TurnProjection(
+            TurnScope(
+                run_id=turn.run_id,
+                thread_id=binding.thread_id,
+                model=binding.model,
+                model_provider=binding.model_provider,
+            )
+        )
+        projection.expect(turn_id)
+        return projection.snapshot(raw, completed=ended == "completed")
+
+    async def _store(
+        self,
+        binding: Binding,
+        turn: OpenTurn,
+        rollout: Rollout | None,
+        entries: tuple[NewEntry, ...],
+        recovered: Recovered,
+    ) -> Recovered:
+        """Write what was found; the prompt's entry counts as held where the thread has it."""
+        offset = rollout.end_offset if rollout is not None else binding.rollout_offset
+        compactions = rollout.compactions if rollout is not None else 0
+        after = replace(
+            binding,
+            open_turn=None,
+            rollout_offset=offset,
+            compactions_seen=binding.compactions_seen + compactions,
+            holding_known=binding.holding_known and rollout is not None,
+        )
+        transcript = self._services.store.transcript
+        prompt: tuple[NewEntry, ...] = ()
+        if recovered.reached_thread:
+            prompt = await self._prompt_again(turn)
+        stored = await transcript.append(
+            self._params.claim, [*prompt, *entries], held_by=binding.thread_id, binding=after
+        )
+        for entry in stored[len(prompt) :]:
+            await self._emit(EntryCommitted(run_id=self._params.run_id, entry=entry))
+            if entry.kind is EntryKind.NOTICE:
+                await self._tell(NOT_SENT if not recovered.reached_thread else UNKNOWN)
+        kept = await self._services.store.bindings.get(binding.session_id)
+        assert kept is not None, "it was written a moment ago under our claim"
+        emit("injection.settled", thread_id=binding.thread_id, found_count=len(stored))
+        return replace(recovered, binding=kept, open_run=turn.run_id)
+
+    async def _prompt_again(self, turn: OpenTurn) -> tuple[NewEntry, ...]:
+        """Return the stored prompt of that run.
+
+        To be recorded as held; it is among the newest entries.
+        """
+        snapshot = await self._services.store.transcript.snapshot(self._params.session.id)
+        newest = snapshot.entries(max(0, len(snapshot) - 50), len(snapshot))
+        return tuple(
+            NewEntry(
+                key=entry.key,
+                message=entry.message,
+                thread_id=entry.thread_id,
+                turn_id=entry.turn_id,
+                run_id=entry.run_id,
+                meta=entry.meta,
+            )
+            for entry in newest
+            if entry.run_id == turn.run_id and entry.message.role == "user"
+        )[:1]
+
+    async def _tell(self, text: str) -> None:
+        await self._emit(
+            Notice(
+                run_id=self._params.run_id,
+                code="turn_recovered",
+                text=text,
+                next_step="Say it again if you still need the answer.",
+            )
+        )
+
+
+def turn_notice(turn: OpenTurn, what: str, text: str) -> NewEntry:
+    """Return the entry that says what is not known of a turn; no engine sees it."""
+    return NewEntry(
+        key=f"treadle:run:{turn.run_id}:{what}",
+        message=Message(role="notice", content=[{"type": "text", "text": text}]),
+        kind=EntryKind.NOTICE,
+        run_id=turn.run_id,
+        meta={"notice": what},
+    )
