@@ -468,6 +468,14 @@ class RateLimitWindow(Read, frozen=True, kw_only=True):
     window_duration_mins: int | None = None
 
 
+class RawResponseCompletedNotification(Read, frozen=True, kw_only=True):
+    response_id: str | None = None
+    thread_id: str
+    turn_id: str
+    usage: TokenUsageBreakdown | None = None
+    usage_metadata: ResponseUsageMetadata | None = None
+
+
 class RawResponseItemCompletedNotification(Read, frozen=True, kw_only=True):
     item: dict[str, Any]
     thread_id: str
@@ -505,6 +513,11 @@ class ReasoningTextDeltaNotification(Read, frozen=True, kw_only=True):
 class RequestPermissionProfile(Read, frozen=True, kw_only=True):
     file_system: AdditionalFileSystemPermissions | None = None
     network: AdditionalNetworkPermissions | None = None
+
+
+class ResponseUsageMetadata(Read, frozen=True, kw_only=True):
+    amount: str | None = None
+    metadata: Any = None
 
 
 class SelectedCapabilityRoot(Sent, frozen=True, kw_only=True):

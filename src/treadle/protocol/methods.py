@@ -210,6 +210,7 @@ _NOTIFICATIONS: Final = (
     _told("account/updated", _C, "signed in or out"),
     _told("account/login/completed", _C, "end of treadle login"),
     _told("account/rateLimits/updated", _C, "until when a profile is spent"),
+    _told("rawResponse/completed", _U, "comes along with the raw items", in_schema=False),
     _told("rawResponseItem/completed", _U, "the raw items of decision 7", in_schema=False),
 )
 
