@@ -145,9 +145,7 @@ async def bootstrap(
     result = None
     if engine.implements("bootstrap"):
         _tell(engine, call, "engine.bootstrap_started")
-        params = BootstrapParams(
-            **_call_fields(engine, call, context), messages=MessageView(messages)
-        )
+        params = BootstrapParams(**_call_fields(engine, call, context), messages=_shared(messages))
         try:
             result = await engine.bootstrap(params)
         except EngineError as error:
@@ -184,10 +182,9 @@ async def assemble(
     """
     if not engine.is_active:
         return AssembleOutcome()
-    given = messages if _is_safe_to_share(messages) else MessageView(messages)
     params = AssembleParams(
         **_call_fields(engine, call, context),
-        messages=given,
+        messages=_shared(messages),
         token_budget=token_budget if token_budget is not None else call.token_budget,
         available_tools=available_tools,
         citations_mode=citations_mode,
@@ -243,7 +240,7 @@ async def finalize(
         engine=engine,
         call=call,
         fields=_call_fields(engine, call, context, with_abort=False),
-        whole=whole if _is_safe_to_share(whole) else MessageView(whole),
+        whole=_shared(whole),
         before=before,
         is_heartbeat=call.is_heartbeat,
     )
@@ -407,9 +404,11 @@ def _call_fields(
     }
 
 
-def _is_safe_to_share(messages: Sequence[Message]) -> bool:
-    """Whether nothing that a reader does to these messages reaches anybody else."""
-    return isinstance(messages, TranscriptSnapshot | MessageView)
+def _shared(messages: Sequence[Message]) -> Sequence[Message]:
+    """Return messages with which a reader can do nothing to anybody else (spec B-13)."""
+    if isinstance(messages, TranscriptSnapshot | MessageView):
+        return messages
+    return MessageView(messages)
 
 
 def _tell(engine: ResolvedEngine, call: LifecycleCall, event: str, **fields: JsonValue) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import overload
 
@@ -42,6 +42,16 @@ class MessageView(Sequence[Message]):
         which = bisect_right(self._ends, place)
         part = self._parts[which]
         return _own(part, part[place - self._start(which)])
+
+    def __iter__(self) -> Iterator[Message]:
+        for part in self._parts:  # each in its own way: a snapshot reads pages, not rows
+            for message in part:
+                yield _own(part, message)
+
+    def __reversed__(self) -> Iterator[Message]:
+        for part in reversed(self._parts):
+            for message in reversed(part):
+                yield _own(part, message)
 
     def _slice(self, at: slice) -> Sequence[Message]:
         start, stop, step = at.indices(len(self))

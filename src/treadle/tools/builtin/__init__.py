@@ -1,0 +1,1 @@
+"""The dynamic tools that Treadle itself brings."""
