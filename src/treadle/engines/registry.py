@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final
 
+import anyio
+
 from treadle.clock import Clock
 from treadle.config import Deadlines
 from treadle.contract.engine import (
@@ -218,11 +220,15 @@ class EngineRegistry:
         return Resolution(engine=guarded, selected_id=selected)
 
     async def release(self, resolution: Resolution) -> None:
-        """Count the run and dispose of its engine, within the deadline of `dispose` (spec B-46)."""
+        """Count the run and dispose of its engine, within the deadline of `dispose` (spec B-46).
+
+        Cancel: it is disposed of all the same.
+        """
         one = self._engines.get(resolution.selected_id)
         if one is not None and resolution.fault is None and not resolution.engine.has_failed:
             one.failing_runs = 0
-        await resolution.engine.dispose()
+        with anyio.CancelScope(shield=True):  # bounded by the deadline of `dispose`
+            await resolution.engine.dispose()
 
     def _add(self, one: _Registered, *, refresh: bool) -> None:
         held = self._engines.get(one.engine_id)
