@@ -256,17 +256,14 @@ def _launch_key(opening: Opening, agent_id: AgentId, *, offline: bool) -> Launch
         )
     agent = settings.agent(agent_id)
     home = opening.paths.codex_home(agent_id, agent.home_scope, opening.environ)
-    extra = dict(server.env)
-    extra |= {
-        name: opening.environ[name] for name in _key_names(opening) if name in opening.environ
-    }
-    return launch_key(home, OFFLINE_CONFIG if offline else {}, extra)
+    return launch_key(home, OFFLINE_CONFIG if offline else {}, dict(server.env))
 
 
-def _key_names(opening: Opening) -> frozenset[str]:
-    """Return the variables that hold the keys of configured providers."""
+def _model_keys(opening: Opening) -> dict[str, str]:
+    """Return the variables that hold the keys of configured providers, as far as they are set."""
     providers = opening.settings.models.providers.values()
-    return frozenset(one.api_key_env for one in providers if one.api_key_env is not None)
+    names = {one.api_key_env for one in providers if one.api_key_env is not None}
+    return {name: opening.environ[name] for name in sorted(names & set(opening.environ))}
 
 
 @asynccontextmanager
@@ -281,10 +278,10 @@ async def _connect(
         eof_s=deadlines.stop_eof_s, term_s=deadlines.stop_term_s, kill_s=deadlines.stop_kill_s
     )
     server = opening.settings.codex.app_server
-    variables = dict(key.environment)
-    model_keys = {name: variables.pop(name) for name in _key_names(opening) & set(variables)}
     environment = child_environment(
-        opening.environ, {**variables, "CODEX_HOME": str(key.home)}, model_keys=model_keys
+        opening.environ,
+        {**dict(key.environment), "CODEX_HOME": str(key.home)},
+        model_keys=_model_keys(opening),
     )
     for name in server.clear_env:
         if name not in {"CODEX_HOME", "HOME"}:
