@@ -26,7 +26,7 @@ from treadle.harness.codex.finish import Finisher, TurnRecord
 from treadle.harness.codex.launch import NATIVE_PROVIDERS
 from treadle.harness.codex.machine import TurnCommand, TurnInput, TurnState, step
 from treadle.harness.codex.mirror import prompt_entry
-from treadle.harness.codex.opening import Opened, ThreadOpener, decision_name
+from treadle.harness.codex.opening import Opened, ThreadOpener
 from treadle.harness.codex.prepare import Gathered, gather, project
 from treadle.harness.codex.recovery import Recovered, Recovery
 from treadle.harness.codex.services import CodexServices
@@ -44,6 +44,7 @@ from treadle.model.ids import EngineId
 from treadle.model.message import ASSISTANT, Entry, text_of
 from treadle.model.turn import ContextAssembled, EntryCommitted, Notice, Outcome, ThreadChanged
 from treadle.observe import bind, emit
+from treadle.projection.context_report import decision_name
 from treadle.projection.history import explain
 from treadle.wire.client import CodexClient
 
@@ -210,7 +211,10 @@ class _Attempt:
 
     async def _announce(self, gathered: Gathered, opened: Opened) -> None:
         params = self._params
-        decision, reason = decision_name(opened), explain(opened.projected.turn.plan)
+        decision, reason = (
+            decision_name(opened.projected.turn.plan),
+            explain(opened.projected.turn.plan),
+        )
         await self._emit(
             ContextAssembled(
                 run_id=params.run_id,

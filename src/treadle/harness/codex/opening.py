@@ -22,11 +22,7 @@ from treadle.model.json import JsonObject
 from treadle.observe import emit
 from treadle.projection.history import (
     Continue,
-    Extend,
-    PromptCarrier,
     Reason,
-    Rebase,
-    Seed,
     explain,
     successive_rebases_after,
 )
@@ -257,18 +253,3 @@ class ThreadOpener:
             instructions=instructions,
             tool_specs=self._gathered.tools.specs,
         )
-
-
-def decision_name(opened: Opened) -> str:
-    """Return the word that events and `context show` use for the plan."""
-    match opened.projected.turn.plan:
-        case Seed():
-            return "seed"
-        case Rebase():
-            return "rebase"
-        case Continue():
-            return "continue"
-        case Extend():
-            return "extend"
-        case PromptCarrier():
-            return "prompt"

@@ -27,6 +27,7 @@ from treadle.projection.bootstrap import (
     leaves_bootstrap,
     policy_fingerprint,
 )
+from treadle.projection.context_report import OUTSIDE_LISTED
 from treadle.projection.history import (
     Continue,
     Extend,
@@ -94,6 +95,9 @@ class TurnPlan:
     quoted: tuple[Message, ...] = ()
     """Messages that go as text before the prompt."""
 
+    left_out: tuple[Message, ...] = ()
+    """The newest of the messages that did not fit a seed's budget."""
+
     left_out_count: int = 0
     first_position: int = 0
     """How many messages the thread holds before the injected ones."""
@@ -126,6 +130,7 @@ def plan_turn(given: PlanningInput) -> TurnPlan:
         inject=done.inject,
         held=done.held,
         quoted=done.quoted,
+        left_out=done.left_out,
         left_out_count=done.left_out_count,
         first_position=given.holding.count if isinstance(decided, Extend) else 0,
         engine_record=record,
@@ -264,5 +269,6 @@ def _seeded(given: PlanningInput, decided: Plan, wanted: Sequence[Message]) -> T
         plan=decided,
         inject=(*note, *kept),
         held=held_by_messages(held),
+        left_out=tuple(wanted[max(0, left_out - OUTSIDE_LISTED) : left_out]),
         left_out_count=outside,
     )

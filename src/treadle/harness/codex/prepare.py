@@ -73,6 +73,9 @@ class Projected:
     items: tuple[PlannedItem, ...]
     prompt_text: str
     instructions: str
+    held_count: int = 0
+    """Messages that the thread held before this turn."""
+
     dropped_chars: int = 0
 
 
@@ -182,6 +185,7 @@ async def project(
         items=items,
         prompt_text=fitted.text,
         instructions=_instructions(gathered, changed),
+        held_count=holding.count,
         dropped_chars=dropped,
     )
 
