@@ -23,11 +23,12 @@ import contextvars
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Generator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Protocol, Self
+from weakref import WeakSet
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -69,12 +70,19 @@ class Abort:
     everything else belongs to the loop.
     """
 
-    __slots__ = ("_event", "_parent", "_reason")
+    __slots__ = ("__weakref__", "_children", "_event", "_parent", "_reason", "_waiters")
 
     def __init__(self, parent: _Signal | None = None) -> None:
         self._event = anyio.Event()
-        self._parent = parent
         self._reason: str | None = None
+        self._children: WeakSet[Abort] = WeakSet()
+        self._waiters: set[anyio.Event] = set()
+        self._parent = None if isinstance(parent, Abort) else parent
+        """Only one of another make: a parent of ours tells its children by itself."""
+        if isinstance(parent, Abort):
+            parent._children.add(self)
+        if parent is not None and parent.aborted:
+            self.set(parent.reason or "aborted")
 
     @property
     def aborted(self) -> bool:
@@ -90,26 +98,52 @@ class Abort:
 
     def set(self, reason: str) -> None:
         """Raise it. A second time changes nothing."""
-        if not self.aborted:
-            self._reason = reason
-            self._event.set()
+        if self._event.is_set():
+            return
+        self._reason = reason
+        self._event.set()
+        for waiter in self._waiters:
+            waiter.set()
+        for child in list(self._children):
+            child.set(reason)
 
     async def wait(self) -> None:
         """Return once it is raised. Cancel: nothing is consumed."""
-        if self.aborted:
-            return
-        if self._parent is None:
-            await self._event.wait()
+        if self._parent is None or self.aborted:
+            if not self.aborted:
+                await self._event.wait()
             return
         async with anyio.create_task_group() as racers:
             racers.start_soon(_wait_then_cancel, self._parent.wait, racers)
             await self._event.wait()
             racers.cancel_scope.cancel()
 
+    @asynccontextmanager
+    async def waking(self, event: anyio.Event) -> AsyncIterator[None]:
+        """Set the event, too, should the signal be raised within the block."""
+        if self.aborted:
+            event.set()
+        self._waiters.add(event)
+        try:
+            if self._parent is None:
+                yield
+                return
+            async with anyio.create_task_group() as watching:
+                watching.start_soon(_wait_then_set, self._parent.wait, event)
+                yield
+                watching.cancel_scope.cancel()
+        finally:
+            self._waiters.discard(event)
+
 
 async def _wait_then_cancel(wait: Callable[[], Awaitable[None]], racers: TaskGroup) -> None:
     await wait()
     racers.cancel_scope.cancel()
+
+
+async def _wait_then_set(wait: Callable[[], Awaitable[None]], event: anyio.Event) -> None:
+    await wait()
+    event.set()
 
 
 class ForeignFault(PluginError):
@@ -248,13 +282,13 @@ class ForeignCalls:
         inner.start_soon(call.run, name=f"foreign {owner}.{operation}")
         with anyio.move_on_after(deadline_s) as deadline:
             try:
-                await _first_of(call.answered, abort)
+                await _woken(call, abort)
             except anyio.get_cancelled_exc_class():
                 if abort is not None:
                     abort.set("deadline" if deadline.cancel_called else "cancelled")
                 call.cancel(self._monotonic())
                 raise
-        if call.answered.is_set():
+        if call.has_answered:
             return call.answer()
         if deadline.cancelled_caught:
             assert deadline_s is not None
@@ -288,17 +322,13 @@ class ForeignCalls:
             call.abandon()
 
 
-async def _first_of(answered: anyio.Event, abort: Abort | None) -> None:
+async def _woken(call: _Call, abort: Abort | None) -> None:
     """Return when the call has answered or the signal is raised, whichever is first."""
     if abort is None:
-        await answered.wait()
+        await call.wake.wait()
         return
-    if abort.aborted:
-        return
-    async with anyio.create_task_group() as racers:
-        racers.start_soon(_wait_then_cancel, abort.wait, racers)
-        await answered.wait()
-        racers.cancel_scope.cancel()
+    async with abort.waking(call.wake):
+        await call.wake.wait()
 
 
 class _Call:
@@ -317,7 +347,9 @@ class _Call:
         self.operation = operation
         self.cancelled_at: float | None = None
         self.thread_runs = False
-        self.answered = anyio.Event()
+        self.has_answered = False
+        self.wake = anyio.Event()
+        """Set when the asker should look: there is an answer, or the abort signal was raised."""
         self.ended = anyio.Event()
         """The task and the thread are both over."""
         self._func = func
@@ -361,11 +393,12 @@ class _Call:
             self._error = error
         finally:
             self._task_over = True
-            self.answered.set()
+            self.has_answered = True
+            self.wake.set()
             self._end_if_over()
 
     async def _made(self) -> object:
-        if _is_async(self._func):
+        if is_async(self._func):
             made = self._func(*self._args)
         else:
             made = await self._in_thread()
@@ -387,19 +420,25 @@ class _Call:
             except BaseException as error:
                 failure.append(error)
             with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(self._thread_ended, done)
+                loop.call_soon_threadsafe(self._thread_ended, done, outcome)
 
         self.thread_runs = True
         name = f"foreign {self.owner}.{self.operation}"
         threading.Thread(target=work, name=name, daemon=True).start()
-        await done.wait()
+        try:
+            await done.wait()
+        except BaseException:
+            _close_unawaited(outcome)
+            raise
         if failure:
             raise failure[0]
         return outcome[0]
 
-    def _thread_ended(self, done: anyio.Event) -> None:
+    def _thread_ended(self, done: anyio.Event, outcome: list[object]) -> None:
         self.thread_runs = False
         done.set()
+        if self._task_over:
+            _close_unawaited(outcome)
         self._end_if_over()
 
     def _end_if_over(self) -> None:
@@ -408,11 +447,19 @@ class _Call:
             self._forget(self)
 
 
+def _close_unawaited(outcome: list[object]) -> None:
+    """Close a coroutine that a plain function made and that nobody will await any more."""
+    for made in outcome:
+        if inspect.iscoroutine(made):
+            made.close()
+
+
 async def _awaited(made: Awaitable[object]) -> object:
     return await made
 
 
-def _is_async(func: Callable[..., object]) -> bool:
+def is_async(func: Callable[..., object]) -> bool:
+    """Whether calling it makes a coroutine, so that it belongs on the loop and not in a thread."""
     bare = inspect.unwrap(func)
     return inspect.iscoroutinefunction(bare) or inspect.iscoroutinefunction(
         getattr(bare, "__call__", None)  # noqa: B004 - we want the method, not whether it exists

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import inspect
 import threading
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
@@ -188,6 +189,29 @@ async def test_cancelling_the_asker_cancels_the_call() -> None:
         assert calls.stuck == ()
 
 
+async def test_a_coroutine_that_comes_too_late_is_closed() -> None:
+    """Else Python warns of a coroutine that was never awaited, in whatever runs next."""
+    release = threading.Event()
+    made = []
+
+    async def never() -> None:
+        await anyio.sleep_forever()
+
+    def late() -> Awaitable[None]:
+        release.wait()
+        made.append(never())
+        return made[0]
+
+    async with ForeignCalls(Logged()) as calls:
+        with pytest.raises(ForeignTimeout):
+            await calls.call("e", "op", late, deadline_s=0.01)
+        release.set()
+        with anyio.fail_after(5):
+            while calls.stuck:
+                await anyio.lowlevel.checkpoint()
+    assert inspect.getcoroutinestate(made[0]) == inspect.CORO_CLOSED
+
+
 async def test_a_raised_abort_gives_the_call_up() -> None:
     stubborn = Stubborn()
     run = Abort()
@@ -250,6 +274,44 @@ async def test_a_signal_is_raised_with_its_parent_and_keeps_its_first_reason() -
     own.set("own")
     await own.wait()
     assert own.reason == "own"
+    assert Abort(parent).aborted, "a child of a raised one is raised"
+
+
+class OtherSignal:
+    """A signal that is not of our making."""
+
+    def __init__(self) -> None:
+        self.event = anyio.Event()
+
+    @property
+    def aborted(self) -> bool:
+        return self.event.is_set()
+
+    @property
+    def reason(self) -> str | None:
+        return "theirs" if self.aborted else None
+
+    async def wait(self) -> None:
+        await self.event.wait()
+
+
+async def test_a_signal_may_hang_on_one_of_another_make() -> None:
+    """Decision 15: the contract names no type of ours."""
+    other = OtherSignal()
+    child = Abort(other)
+    async with ForeignCalls(Logged()) as calls, anyio.create_task_group() as tg:
+
+        async def ask() -> None:
+            with pytest.raises(ForeignAborted, match="theirs"):
+                await calls.call("e", "op", anyio.sleep_forever, deadline_s=None, abort=child)
+
+        tg.start_soon(ask)
+        tg.start_soon(child.wait)
+        await several_loop_turns()
+        other.event.set()
+        with anyio.fail_after(5):
+            await child.wait()
+    assert child.reason == "theirs"
 
 
 def test_reason_text_shows_no_secret_and_never_raises() -> None:

@@ -186,9 +186,9 @@ def message(answer: Answer, value: object, where: str) -> Message:
 
 def _require_json(value: object) -> None:
     """Raise TypeError for what JSON cannot say; the encoder would take sets, dates and records."""
-    if value is None or isinstance(value, str | bool | int | float):
+    if type(value) is str or value is None or isinstance(value, str | bool | int | float):
         return
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         for name, part in value.items():
             if not isinstance(name, str):
                 raise TypeError(f"a field's name is {type(name).__name__}")

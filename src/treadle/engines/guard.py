@@ -7,9 +7,11 @@ failure: after one, the same engine gets the later calls too (spec B-45, B-47).
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from treadle.config import Deadlines
@@ -36,7 +38,14 @@ from treadle.contract.engine import (
 from treadle.contract.tool import DynamicTool
 from treadle.engines import answers
 from treadle.engines.answers import Answer
-from treadle.foreign import Abort, ForeignAborted, ForeignCalls, ForeignFailure, ForeignTimeout
+from treadle.foreign import (
+    Abort,
+    ForeignAborted,
+    ForeignCalls,
+    ForeignFailure,
+    ForeignTimeout,
+    is_async,
+)
 from treadle.model.errors import EngineContractError, EngineError, EngineTimeout
 from treadle.observe import emit
 
@@ -170,12 +179,14 @@ class GuardedEngine:
         abort = Abort(params.abort_signal)
         given = self._filtered(operation, replace(params, abort_signal=abort))
         method: Callable[[P], object] = getattr(self.engine, operation)
+        checking = partial(check, Answer(engine_id=self._info.id, operation=operation))
+        ask = method if is_async(method) else _checking_where_it_was_made(method, checking)
         began = self._monotonic()
         try:
             value = await self._foreign.call(
-                self._info.id, operation, method, given, deadline_s=seconds, abort=abort
+                self._info.id, operation, ask, given, deadline_s=seconds, abort=abort
             )
-            return await self._checked(operation, value, seconds, check)
+            return await self._checked(operation, value, seconds, checking)
         except ForeignTimeout as late:
             raise self._failed(EngineTimeout, operation, late.reason) from late
         except ForeignAborted as aborted:
@@ -197,20 +208,22 @@ class GuardedEngine:
                 emit("engine.call_slowed", engine=self._info.id, operation=operation, took_s=took)
 
     async def _checked(
-        self, operation: str, value: object, seconds: float, check: Callable[[Answer, object], R]
+        self, operation: str, value: object, seconds: float, check: Callable[[object], R]
     ) -> R:
         """Check an answer; a big one may hold foreign sequences, so it is read as foreign code."""
-        answer = Answer(engine_id=self._info.id, operation=operation)
+        if isinstance(value, _Checked):
+            made: R = value.record
+            return made
         if operation != "assemble":
             try:
-                return check(answer, value)
+                return check(value)
             except EngineContractError as broken:
                 self._note(operation, broken.message)
                 raise
-        checked: Any = await self._foreign.call(
-            self._info.id, operation, check, answer, value, deadline_s=seconds
+        checked: R = await self._foreign.call(
+            self._info.id, operation, check, value, deadline_s=seconds
         )
-        return checked  # type: ignore[no-any-return] # a foreign call's answer: `check` made it
+        return checked
 
     def _filtered(self, operation: str, params: P) -> P:
         """Return the parameters without what the engine does not take (spec B-17, B-23, B-24)."""
@@ -241,6 +254,23 @@ class GuardedEngine:
         first, self._has_failed = not self._has_failed, True
         if first and self._on_failure is not None:
             self._on_failure(operation, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """An answer that was checked in the thread in which it was made."""
+
+    record: Any
+
+
+def _checking_where_it_was_made(
+    method: Callable[[P], object], check: Callable[[object], object]
+) -> Callable[[P], object]:
+    def ask(params: P) -> object:
+        value = method(params)
+        return value if inspect.isawaitable(value) else _Checked(check(value))
+
+    return ask
 
 
 def _anything(answer: Answer, value: object) -> bool:

@@ -9,6 +9,7 @@ row that saw one are (spec B-40, B-47). Knows nothing of turns and of who asks.
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ from treadle.engines.resolution import (
     State,
     require_capabilities,
 )
-from treadle.foreign import ForeignCalls, ForeignFault, reason_text
+from treadle.foreign import ForeignCalls, ForeignFault, is_async, reason_text
 from treadle.model.errors import EngineContractError, EngineNotFound, HostCapabilityMissing
 from treadle.model.ids import EngineId
 from treadle.observe import emit
@@ -62,6 +63,9 @@ class _Registered:
     engine_id: EngineId
     owner: str
     load: Callable[[], EngineFactory]
+    factory: EngineFactory | None = None
+    """Once loaded."""
+
     discovery_only: bool = False
     failing_runs: int = 0
     fault: EngineFault | None = None
@@ -285,6 +289,8 @@ class EngineRegistry:
         )
 
     async def _loaded(self, one: _Registered) -> EngineFactory | EngineFault:
+        if one.factory is not None:
+            return one.factory
         try:
             factory: EngineFactory = await self._foreign.call(
                 one.owner, "resolve", one.load, deadline_s=LOAD_WITHIN_S
@@ -294,6 +300,7 @@ class EngineRegistry:
             return self._quarantine(one, "resolve", fault.reason)
         if not callable(factory):
             return self._quarantine(one, "resolve", "its entry point is no factory")
+        one.factory = factory
         return factory
 
     async def _made(
@@ -303,21 +310,20 @@ class EngineRegistry:
         if isinstance(factory, EngineFault):
             return factory
         seconds = self._deadlines.engine_factory_s
+        make = factory if is_async(factory) else _checking(factory, one.engine_id)
         try:
-            engine = await self._foreign.call(
-                one.owner, "factory", factory, context, deadline_s=seconds
-            )
+            made = await self._foreign.call(one.owner, "factory", make, context, deadline_s=seconds)
+            if not isinstance(made, _Made):
+                made = await self._foreign.call(
+                    one.owner, "info", _checked, made, one.engine_id, deadline_s=seconds
+                )
         except ForeignFault as fault:
+            broken = fault.__cause__
+            if isinstance(broken, EngineContractError):
+                return self._quarantine(one, "contract-validation", broken.message)
             return self._quarantine(one, "factory", fault.reason)
-        try:
-            info: EngineInfo = await self._foreign.call(
-                one.owner, "info", engine_info, one.engine_id, engine, deadline_s=seconds
-            )
-        except ForeignFault as fault:
-            cause = fault.__cause__
-            broken = cause.message if isinstance(cause, EngineContractError) else fault.reason
-            return self._quarantine(one, "contract-validation", broken)
-        return engine, info, await self._offered_tools(one, engine)
+        assert isinstance(made, _Made)
+        return made.engine, made.info, await self._offered_tools(one, made.engine)
 
     async def _offered_tools(
         self, one: _Registered, engine: ContextEngine
@@ -406,3 +412,33 @@ class EngineRegistry:
 
 def _owner(point: EntryPoint) -> str:
     return point.dist.name if point.dist is not None else point.value
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """An engine that passed the contract check."""
+
+    engine: ContextEngine
+    info: EngineInfo
+
+
+def _checked(engine: ContextEngine, engine_id: str) -> _Made:
+    """Check an engine. Raises: EngineContractError, also where its `info` raises."""
+    try:
+        return _Made(engine, engine_info(engine_id, engine))
+    except EngineContractError:
+        raise
+    except Exception as error:  # the guard's door: attributes of an engine are foreign code
+        raise EngineContractError(
+            f"context engine {engine_id!r} cannot be looked at: {reason_text(error)}"
+        ) from error
+
+
+def _checking(factory: EngineFactory, engine_id: str) -> Callable[[EngineContext], object]:
+    """Make and check in one go, in one thread; what an awaitable brings is checked afterwards."""
+
+    def make(context: EngineContext) -> object:
+        made = factory(context)
+        return made if inspect.isawaitable(made) else _checked(made, engine_id)
+
+    return make

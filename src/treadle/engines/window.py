@@ -71,6 +71,9 @@ def _without_lone_results(messages: Sequence[Message]) -> list[Message]:
     called: set[str] = set()
     whole: list[Message] = []
     for message in messages:
+        if message.role == USER:  # makes no calls and answers none
+            whole.append(message)
+            continue
         lone = frozenset(result_ids(message)) - called
         called.update(call_ids(message))
         if not lone:
