@@ -332,15 +332,23 @@ async def test_nothing_new_is_no_ingest_call(foreign: ForeignCalls) -> None:
     assert (outcome.succeeded, recording.calls) == (True, [])
 
 
+@pytest.mark.parametrize(
+    "messages",
+    [
+        TurnMessages(history=HISTORY, turn=TURN, snapshot=HISTORY, mirrored=False),
+        TurnMessages(history=HISTORY, turn=TURN),
+    ],
+    ids=["not written", "not read again"],
+)
 async def test_fallback_data_is_handed_over_where_the_mirror_failed(
-    foreign: ForeignCalls, events: pytest.LogCaptureFixture
+    messages: TurnMessages, foreign: ForeignCalls, events: pytest.LogCaptureFixture
 ) -> None:
     """Spec I-01, I-02, I-03, S-04."""
     recording = RecordingEngine(takes="ingest_batch")
     outcome = await lifecycle.finalize(
         guard(recording, foreign),
         CALL,
-        messages=TurnMessages(history=HISTORY, turn=TURN, mirrored=False),
+        messages=messages,
         pre_prompt_message_count=2,
         end=GOOD,
     )

@@ -230,10 +230,9 @@ async def finalize(
         return FinalizeOutcome(succeeded=True)
     if end.bad is not None and not finalize_on_failure:
         return FinalizeOutcome(succeeded=True)
-    whole = messages.snapshot
-    if whole is None:
+    whole = messages.snapshot if messages.mirrored else None
+    if whole is None:  # what was re-read, if it was, does not hold this turn
         whole = MessageView(messages.history, messages.turn)
-    if messages.snapshot is None or not messages.mirrored:
         _tell(engine, call, "mirror.failed", reason="fallback data is ingested")
     before = visible_count(whole, pre_prompt_message_count)
     handing = _HandOver(

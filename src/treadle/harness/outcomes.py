@@ -137,8 +137,8 @@ class TurnEnd:
 class TurnMessages:
     """The session's messages once the turn is over.
 
-    `snapshot` is the transcript re-read after the mirror wrote it; None where it could not be, and
-    then `history` and the turn's own messages stand in (spec I-02, I-03).
+    `snapshot` is the transcript re-read after the mirror wrote it. Where it could not be read or
+    written, `history` and the turn's own messages stand in for it (spec I-02, I-03).
     """
 
     history: Sequence[Message]
