@@ -1,0 +1,218 @@
+"""What one turn does to its thread.
+
+The planner's inputs gathered, its plan carried into messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from treadle.contract.engine import Assembled, EngineInfo
+from treadle.contract.store import Binding, Holding
+from treadle.harness.codex.planning import UNKNOWN_WINDOW, PlanningInput, TurnPlan, plan_turn
+from treadle.model.ids import EntryId, SessionId, ThreadId
+from treadle.model.message import Message, assistant_message, text_of, user_message
+from treadle.projection.history import (
+    Continue,
+    Extend,
+    PromptCarrier,
+    Reason,
+    Rebase,
+    Seed,
+    holding_of,
+)
+
+ENGINE = EngineInfo(id="e", name="E")
+
+
+def talk(count: int) -> list[Message]:
+    """`count` turns of two messages each, with entry ids."""
+    said: list[Message] = []
+    for number in range(count):
+        for make, name in ((user_message, "q"), (assistant_message, "a")):
+            one = make(f"{name}{number}")
+            said.append(replace(one, entry_id=EntryId(f"{name}{number}")))
+    return said
+
+
+def holding(messages: Sequence[Message]) -> Holding:
+    return holding_of([message.content_hash for message in messages])
+
+
+def binding(**changes: object) -> Binding:
+    made = Binding(
+        session_id=SessionId("s"),
+        thread_id=ThreadId("t"),
+        revision=1,
+        home="/h",
+        cwd="/w",
+        model="m",
+        model_provider=None,
+        tool_fingerprint="tools",
+        instructions_hash="",
+        addition_hash="",
+    )
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def assembled(messages: Sequence[Message], tokens: int = 10) -> Assembled:
+    return Assembled(messages=messages, estimated_tokens=tokens)
+
+
+def planned(**changes: object) -> TurnPlan:
+    given = PlanningInput(
+        binding=binding(),
+        holding=Holding(),
+        held_hashes=lambda: (),
+        history=(),
+        prompt="next",
+        engine=ENGINE,
+        engine_active=True,
+        assembled=None,
+        mode="auto",
+        tool_fingerprint="tools",
+        citations_mode=None,
+        count_tokens=lambda message: len(text_of(message)),
+    )
+    return plan_turn(replace(given, **changes))  # type: ignore[arg-type]
+
+
+def test_an_engine_that_wants_what_the_thread_holds_injects_nothing() -> None:
+    """Spec D-51."""
+    said = talk(3)
+    done = planned(holding=holding(said), assembled=assembled(said))
+    assert done.plan == Continue(reason=Reason.EQUAL)
+    assert (done.inject, done.held) == ((), ())
+
+
+def test_a_missing_tail_is_injected_and_held() -> None:
+    said = talk(3)
+    done = planned(holding=holding(said[:4]), assembled=assembled(said))
+    assert done.plan == Extend(from_index=4)
+    assert done.inject == tuple(said[4:])
+    assert [held.entry_id for held in done.held] == ["q2", "a2"]
+    assert done.first_position == 4
+
+
+def test_a_replaced_past_is_a_fresh_thread_with_exactly_what_is_wanted() -> None:
+    """Spec D-54, decision 8."""
+    said = talk(3)
+    wanted = [user_message("summary"), *said[4:]]
+    done = planned(holding=holding(said), assembled=assembled(wanted))
+    assert done.plan == Rebase(reason=Reason.REPLACED)
+    assert done.fresh_thread
+    assert done.inject == tuple(wanted)
+    assert len(done.held) == len(wanted)
+
+
+def test_the_trailing_prompt_is_left_out_of_what_is_compared() -> None:
+    """Spec D-12, D-51."""
+    said = talk(1)
+    done = planned(holding=holding(said), assembled=assembled([*said, user_message(" next ")]))
+    assert done.plan == Continue(reason=Reason.EQUAL)
+
+
+def test_an_assemble_that_failed_changes_nothing() -> None:
+    """Spec D-57."""
+    done = planned(holding=holding(talk(2)), history=talk(5))
+    assert done.plan == Continue(reason=Reason.ASSEMBLE_FAILED)
+
+
+def test_without_an_engine_a_thread_is_continued_unread() -> None:
+    """Spec A-20, decision 12: nothing is compared, so nothing is read."""
+
+    class Unreadable(list[Message]):
+        def __getitem__(self, index: object) -> Message:  # type: ignore[override]
+            raise AssertionError("read")
+
+    done = planned(engine_active=False, history=Unreadable(talk(3)))
+    assert done.plan == Continue(reason=Reason.LEGACY)
+
+
+def test_a_fresh_thread_without_an_engine_carries_the_mirrored_history() -> None:
+    """Spec D-27."""
+    said = talk(3)
+    done = planned(engine_active=False, binding=None, history=said)
+    assert isinstance(done.plan, Seed)
+    assert done.inject == tuple(said)
+
+
+def test_a_long_session_is_seeded_with_its_newest_turns_and_a_note() -> None:
+    """Decision 5.
+
+    The newest whole units that fit 0.6 of the window, behind a note about the rest.
+    """
+    said = talk(50)
+    small = binding(window=500)
+    done = planned(engine_active=False, binding=small, history=said, unfit_because="gone")
+    assert isinstance(done.plan, Rebase)
+    note, *kept = done.inject
+    assert f"{done.left_out_count} older messages" in text_of(note)
+    assert kept == said[done.left_out_count :]
+    assert kept[0].role == "user"
+    assert sum(len(text_of(one)) for one in done.inject) <= 300
+    assert [held.content_hash for held in done.held] == [m.content_hash for m in done.inject]
+
+
+def test_what_an_engine_wanted_counts_as_held_although_not_all_of_it_fits() -> None:
+    """Decision 5: else the next turn would seed again."""
+    said = talk(50)
+    done = planned(binding=binding(window=500), assembled=assembled(said), unfit_because="gone")
+    assert isinstance(done.plan, Rebase)
+    assert done.left_out_count > 0
+    assert len(done.held) == len(said)
+    again = planned(
+        binding=binding(window=500),
+        holding=holding_of([held.content_hash for held in done.held]),
+        assembled=assembled(said),
+    )
+    assert again.plan == Continue(reason=Reason.EQUAL)
+
+
+def test_a_long_transcript_is_read_from_its_end_only() -> None:
+    """Decision 12: a turn costs what it needs; the window bounds it."""
+    read: list[int] = []
+
+    class Counting(list[Message]):
+        def __getitem__(self, index: object) -> object:  # type: ignore[override]
+            found = super().__getitem__(index)  # type: ignore[call-overload]
+            read.append(len(found) if isinstance(found, list) else 1)
+            return found
+
+    text = "x" * (UNKNOWN_WINDOW // 1000)
+    long = [user_message(text) for _ in range(5_000)]
+    done = planned(engine_active=False, binding=None, history=Counting(long))
+    assert sum(read) < 1_000
+    assert done.left_out_count == 5_000 - (len(done.inject) - 1)
+
+
+def test_prompt_mode_quotes_and_injects_nothing() -> None:
+    """Spec D-01, D-51."""
+    said = talk(2)
+    done = planned(mode="prompt", holding=holding(said), assembled=assembled(said))
+    assert done.plan == PromptCarrier(reason=Reason.MODE_PROMPT)
+    assert (done.quoted, done.inject) == (tuple(said), ())
+
+
+def test_after_three_rebases_in_a_row_only_what_is_new_is_quoted() -> None:
+    """Spec D-54."""
+    said = talk(2)
+    recalled = user_message("recalled")
+    done = planned(
+        binding=binding(successive_rebases=3),
+        holding=holding([user_message("other"), *said]),
+        held_hashes=lambda: [user_message("other").content_hash, *(m.content_hash for m in said)],
+        assembled=assembled([recalled, *said]),
+    )
+    assert done.plan == PromptCarrier(reason=Reason.DAMPENED)
+    assert done.quoted == (recalled,)
+
+
+def test_changed_tools_need_another_thread_and_lose_nothing() -> None:
+    """Spec F-13, F-11."""
+    said = talk(2)
+    done = planned(tool_fingerprint="others", holding=holding(said), assembled=assembled(said))
+    assert isinstance(done.plan, Rebase)
+    assert done.plan.reason is Reason.TOOLS_CHANGED
+    assert done.inject == tuple(said)
