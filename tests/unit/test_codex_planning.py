@@ -143,7 +143,7 @@ def test_a_long_session_is_seeded_with_its_newest_turns_and_a_note() -> None:
 
     The newest whole units that fit 0.6 of the window, behind a note about the rest.
     """
-    said = talk(50)
+    said = talk(200)
     small = binding(window=500)
     done = planned(engine_active=False, binding=small, history=said, unfit_because="gone")
     assert isinstance(done.plan, Rebase)
@@ -157,7 +157,7 @@ def test_a_long_session_is_seeded_with_its_newest_turns_and_a_note() -> None:
 
 def test_what_an_engine_wanted_counts_as_held_although_not_all_of_it_fits() -> None:
     """Decision 5: else the next turn would seed again."""
-    said = talk(50)
+    said = talk(200)
     done = planned(binding=binding(window=500), assembled=assembled(said), unfit_because="gone")
     assert isinstance(done.plan, Rebase)
     assert done.left_out_count > 0
