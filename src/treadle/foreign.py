@@ -114,7 +114,7 @@ class Abort:
                 await self._event.wait()
             return
         async with anyio.create_task_group() as racers:
-            racers.start_soon(_wait_then_cancel, self._parent.wait, racers)
+            racers.start_soon(_wait_then, self._parent.wait, racers.cancel_scope.cancel)
             await self._event.wait()
             racers.cancel_scope.cancel()
 
@@ -129,21 +129,16 @@ class Abort:
                 yield
                 return
             async with anyio.create_task_group() as watching:
-                watching.start_soon(_wait_then_set, self._parent.wait, event)
+                watching.start_soon(_wait_then, self._parent.wait, event.set)
                 yield
                 watching.cancel_scope.cancel()
         finally:
             self._waiters.discard(event)
 
 
-async def _wait_then_cancel(wait: Callable[[], Awaitable[None]], racers: TaskGroup) -> None:
+async def _wait_then(wait: Callable[[], Awaitable[None]], act: Callable[[], None]) -> None:
     await wait()
-    racers.cancel_scope.cancel()
-
-
-async def _wait_then_set(wait: Callable[[], Awaitable[None]], event: anyio.Event) -> None:
-    await wait()
-    event.set()
+    act()
 
 
 class ForeignFault(PluginError):
