@@ -1,0 +1,118 @@
+"""An engine that changes the past: one fresh thread, and nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.process.rig import (
+    CALLS,
+    CODE_MODE,
+    PLAIN,
+    Rig,
+    Turn,
+    all_entries,
+    assert_grows,
+    bare,
+    echo_tool,
+    rig_over_model,
+)
+from treadle.model.json import JsonObject
+from treadle.protocol.responses import item_role, item_text, with_id
+from treadle.runtime.sessions import Session
+from treadle.testing.engine import RecordingEngine
+from treadle.testing.model import Answer
+from treadle.testing.replies import reply
+
+pytestmark = [pytest.mark.anyio, pytest.mark.codex]
+
+REPLACED_AT = 20
+RESTART_BEFORE = 16
+CALLS_AT = (14, 17)
+"""Turns with every kind of call: one before the restart, one after it."""
+
+
+@pytest.mark.parametrize("model", [PLAIN, CODE_MODE])
+async def test_replacing_the_first_half_costs_one_thread_and_loses_nothing(
+    codex_binary: Path, scratch: Path, model: str
+) -> None:
+    """Done when 3; spec D-51 to D-54, decisions 7 and 8: what comes back is what was there."""
+    engine = RecordingEngine()
+    turns: list[Turn] = []
+    async with rig_over_model(scratch, codex_binary) as rig:
+        rig.work.mkdir()
+        (rig.work / "AGENTS.md").write_text("Speak plainly.\n")
+        for numbers in (
+            range(1, RESTART_BEFORE),
+            range(RESTART_BEFORE, REPLACED_AT + 2),
+            (REPLACED_AT + 2,),
+        ):
+            async with rig.opened(
+                engine="recording",
+                model=model,
+                engines={"recording": lambda _: engine},
+                tools=[echo_tool()],
+            ) as runtime:
+                session = rig.session(runtime)
+                for number in numbers:
+                    if number == REPLACED_AT:
+                        stored = await all_entries(session)
+                        middle = range(len(stored) // 2, len(stored))
+                        engine.summary_of = next(
+                            at for at in middle if stored[at].message.role == "user"
+                        )
+                    turns.append(await _turn(rig, session, number, model))
+    before, after = turns[: REPLACED_AT - 1], turns[REPLACED_AT - 1 :]
+    assert [turn.decision for turn in turns] == [
+        "seed", *["continue"] * (REPLACED_AT - 2), "rebase", "continue", "continue",
+    ]  # fmt: skip
+    assert len({turn.thread_id for turn in before}) == len({turn.thread_id for turn in after}) == 1
+    for same_thread in (before, after):
+        assert_grows([request for turn in same_thread for request in turn.requests])
+
+    first, rebased = turns[0].input, after[0].input
+    head = _first_at(first, "message 1")
+    assert bare(rebased[:head]) == bare(first[:head])
+    assert "Speak plainly." in str(rebased[:head])
+    kept_from = stored[engine.summary_of].message
+    old = [*before[-1].requests[-1].input, _answer_like(before[-1].input, REPLACED_AT - 1)]
+    kept = old[_first_at(old, _text(kept_from.content)) :]
+    assert _texts(rebased[head : head + 1]) == [f"Summary of {engine.summary_of} messages."]
+    behind = rebased[head + 1 : head + 1 + len(kept)]
+    assert bare(behind) == bare(kept)
+    assert sum("exec-worked" in str(item.get("output")) for item in behind) == len(CALLS_AT)
+    rest = rebased[head + 1 + len(kept) :]
+    assert item_text(rest[-1]) == f"message {REPLACED_AT}"
+    assert _texts(rest) == [f"message {REPLACED_AT}"]  # Codex had nothing of its own to say
+
+
+async def _turn(rig: Rig, session: Session, number: int, model: str) -> Turn:
+    calls = CALLS[model] if number in CALLS_AT else ()
+    answers: list[Answer | str] = [*map(reply, calls), f"answer {number}"]
+    return await rig.turn(session, f"message {number}", *answers)
+
+
+def _first_at(items: list[JsonObject], text: str) -> int:
+    return next(
+        at for at, item in enumerate(items) if item_role(item) == "user" and item_text(item) == text
+    )
+
+
+def _text(content: object) -> str:
+    match content:
+        case [{"type": "text", "text": str() as text}]:
+            return text
+        case _:
+            raise AssertionError(content)
+
+
+def _texts(items: list[JsonObject]) -> list[str]:
+    return [item_text(item) for item in items]
+
+
+def _answer_like(items: list[JsonObject], number: int) -> JsonObject:
+    """Return the answer of that turn as Codex keeps it, made from the newest one that it sent."""
+    newest = next(item for item in reversed(items) if item_role(item) == "assistant")
+    text = [{"type": "output_text", "text": f"answer {number}"}]
+    return with_id({**newest, "content": text}, "of the old thread")
