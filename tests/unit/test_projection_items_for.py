@@ -334,6 +334,45 @@ def test_repeated_messages_get_ids_of_their_own() -> None:
     assert later[0].item["id"] not in {one.item["id"] for one in twice}
 
 
+ODD: tuple[tuple[JsonValue, list[str]], ...] = (
+    (7, ["[non-text content omitted]"]),
+    ([{"type": "video"}], ["[video content omitted]"]),
+    ([{"no": "type"}], ["[non-text content omitted]"]),
+    ([{"type": "text", "text": 7}], []),
+    ([{"type": "image"}], ["[image omitted]"]),
+)
+
+
+@pytest.mark.parametrize(("content", "texts"), ODD)
+def test_odd_parts_become_placeholders(content: JsonValue, texts: list[str]) -> None:
+    """Spec D-14, D-16."""
+    assert [item_text(one) for one in items([Message(role="assistant", content=content)])] == texts
+
+
+OUTPUTS: tuple[tuple[JsonValue, str], ...] = (
+    ("plain", "plain"),
+    (None, ""),
+    (["one", {"type": "text", "text": "two"}, None], "one\ntwo"),
+    ({"token": "abc", "n": 1}, '{"n":1,"token":"[redacted]"}'),
+)
+
+
+@pytest.mark.parametrize(("content", "text"), OUTPUTS)
+def test_outputs_of_any_shape_become_text(content: JsonValue, text: str) -> None:
+    """Spec D-53."""
+    part: JsonValue = {"type": "toolResult", "toolCallId": "c", "content": content}
+    back = items([call(), Message(role="toolResult", content=[part])])
+    assert back[1]["output"] == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"), [(None, "{}"), ("free", '{"input":"free"}'), ([1], '{"input":[1]}')]
+)
+def test_arguments_are_always_an_object(arguments: JsonValue, text: str) -> None:
+    """Spec D-53."""
+    assert items([call(arguments=arguments), result()])[0]["arguments"] == text
+
+
 def test_lone_surrogates_do_not_reach_an_item() -> None:
     """RS12, spec D-12: what an engine makes is cleaned before it is hashed or sent."""
     part = tool_call_part("c", "t", {"k": "a\ud83d\ude00\ud800"})

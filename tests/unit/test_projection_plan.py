@@ -52,6 +52,7 @@ from treadle.projection.instructions import (
     Supersede,
     Unchanged,
     Withdraw,
+    addition_of,
     base_sections,
     compose,
     instructions_plan,
@@ -221,6 +222,16 @@ CASES: tuple[tuple[str, PlanInput, Plan], ...] = (
         "bootstrap left",
         replace(BASE, leaves_bootstrap=True),
         Rebase(reason=Reason.BOOTSTRAP_EPOCH, detail="left"),
+    ),
+    (
+        "bootstrap held and pinned",
+        replace(BASE, bootstrap=HELD, pinned=True),
+        Continue(reason=Reason.BOOTSTRAP_HELD, detail="matching-thread-bootstrap-binding"),
+    ),
+    (
+        "bootstrap held, thread gone",
+        replace(BASE, bootstrap=HELD, unfit_because="gone"),
+        Rebase(reason=Reason.THREAD_UNFIT, detail="gone"),
     ),
     (
         "bootstrap left by legacy",
@@ -501,6 +512,14 @@ def test_superseding_item_is_a_whole_developer_message() -> None:
     assert "withdrawn" in item_text(superseding_item(None, given_hash=text_hash("A"), sequence=2))
     fresh = superseding_item("B", given_hash=text_hash(None), sequence=1)
     assert "superseded" not in item_text(fresh)
+
+
+def test_an_addition_is_read_back_from_its_item() -> None:
+    """Spec E-15: a thread that is found after a crash tells what it was given."""
+    for addition, given_hash in (("B\n\nC", text_hash("A")), ("B", text_hash(None)), ("", "x")):
+        assert (
+            addition_of(superseding_item(addition, given_hash=given_hash, sequence=1)) == addition
+        )
 
 
 def test_ids_of_instructions_depend_on_text_and_sequence() -> None:

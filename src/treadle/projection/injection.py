@@ -105,7 +105,7 @@ def items_for(
         if entry is not None and at in pairing.raw:
             items = tuple(_raw_copies(entry, options))
         else:
-            items = rendered_items(message, pairing.types_in(at), shapes_only=shapes_only)
+            items = rendered_items(message, pairing.types.get(at, {}), shapes_only=shapes_only)
         if message.entry_id is None:
             salt = f"at:{options.first_position + at}"
         else:

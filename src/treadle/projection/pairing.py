@@ -48,12 +48,8 @@ class Pairing:
     raw: frozenset[int]
     """Indexes of the messages."""
 
-    types: Mapping[tuple[int, int], str]
-    """By message index and ordinal: the item type to render. What is not in it becomes text."""
-
-    def types_in(self, at: int) -> Mapping[int, str]:
-        """Return the item types of one message's halves, by ordinal."""
-        return {ordinal: kind for (where, ordinal), kind in self.types.items() if where == at}
+    types: Mapping[int, Mapping[int, str]]
+    """By message index, by ordinal: the item type to render. What is not in it becomes text."""
 
 
 def paired(messages: Sequence[Message], raw: Mapping[int, Sequence[JsonObject]]) -> Pairing:
@@ -74,13 +70,13 @@ def paired(messages: Sequence[Message], raw: Mapping[int, Sequence[JsonObject]])
     while unfit := {at for pair in pairs if (at := _unfit(*pair, usable)) is not None}:
         for at in unfit:
             del usable[at]
-    types: dict[tuple[int, int], str] = {}
+    types: defaultdict[int, dict[int, str]] = defaultdict(dict)
     for call, result in pairs:
         call_type = usable[call.at][call.call_id, True] if call.at in usable else "function_call"
         if call.at not in usable:
-            types[call.at, call.ordinal] = call_type
+            types[call.at][call.ordinal] = call_type
         if result.at not in usable:
-            types[result.at, result.ordinal] = _OUTPUT_TYPES[call_type][0]
+            types[result.at][result.ordinal] = _OUTPUT_TYPES[call_type][0]
     return Pairing(raw=frozenset(usable), types=types)
 
 

@@ -93,22 +93,21 @@ class RawReader:
             entry = self._entry(item, leading)
             if entry is None:
                 continue
-            if not is_output(item):
-                leading = []
+            leading = []
             order = max(order, self._order_of(item))
             drafts.append(Draft(entry=entry, order=order))
         return _with_trailing(drafts, leading)
 
     def _entry(self, item: JsonObject, leading: Sequence[JsonObject]) -> NewEntry | None:
         if item_role(item) == USER:
-            return self._user_entry(item)
+            return self._user_entry(item, leading)
         if item_role(item) == ASSISTANT:
             return self._assistant_entry(item, leading)
         if is_call(item):
             return self._call_entry(item, leading)
-        return self._output_entry(item) if is_output(item) else None
+        return self._output_entry(item, leading) if is_output(item) else None
 
-    def _user_entry(self, item: JsonObject) -> NewEntry | None:
+    def _user_entry(self, item: JsonObject, leading: Sequence[JsonObject]) -> NewEntry | None:
         """Return a steer's entry; the first message is the prompt, Codex's own context is neither.
 
         The prompt's entry is made elsewhere, from what the person said.
@@ -126,7 +125,7 @@ class RawReader:
         name = found.id if found is not None else self._name_of(item)
         parts = parts_from_wire(item.get("content"))
         return new_entry(
-            self._given, f"steer:{name}", Message(role=USER, content=parts), raw=(item,)
+            self._given, f"steer:{name}", Message(role=USER, content=parts), raw=(*leading, item)
         )
 
     def _assistant_entry(self, item: JsonObject, leading: Sequence[JsonObject]) -> NewEntry:
@@ -174,7 +173,7 @@ class RawReader:
             model=seen.model if seen is not None else None,
         )
 
-    def _output_entry(self, item: JsonObject) -> NewEntry:
+    def _output_entry(self, item: JsonObject, leading: Sequence[JsonObject]) -> NewEntry:
         found = call_id(item) or self._name_of(item)
         seen = self._typed_tool(found)
         result = CallResult(
@@ -184,7 +183,7 @@ class RawReader:
             is_error=seen is not None and is_failure(seen.item),
         )
         meta: JsonObject = {"tool": tool_meta(seen.item)} if seen is not None else {}
-        return result_entry(self._given, result, raw=(item,), meta=meta)
+        return result_entry(self._given, result, raw=(*leading, item), meta=meta)
 
     def _typed_tool(self, call: str) -> SeenItem | None:
         seen = self._typed.get(ItemId(call))

@@ -153,10 +153,24 @@ def neutralised(text: str) -> str:
     width or with blanks inside; a line that is the request heading gets one leading space. Text
     without these keeps its exact bytes. Source: spec D-25.
     """
-    safe = _without_tags(text)
-    if ":" not in safe and "：" not in safe:
-        return safe
-    return "\n".join(f" {line}" if is_request_heading(line) else line for line in safe.split("\n"))
+    letters = _letters(text)
+    if _TAG_LETTERS in letters:
+        text = _without_tags(text)
+    if _HEADING_LETTERS not in letters:
+        return text
+    return "\n".join(f" {line}" if is_request_heading(line) else line for line in text.split("\n"))
+
+
+_NO_LETTERS: Final = re.compile(r"\W+")
+
+
+def _letters(text: str) -> str:
+    """Return the text's letters in plain form: a quick look that misses no delimiter."""
+    return _NO_LETTERS.sub("", unicodedata.normalize("NFKD", text).casefold())
+
+
+_TAG_LETTERS: Final = _letters(CONTEXT_TAG)
+_HEADING_LETTERS: Final = _letters(REQUEST_HEADING)
 
 
 def is_request_heading(line: str) -> bool:
