@@ -17,6 +17,7 @@ def rooms_that_exist() -> set[str]:
         path.stem for path in children if path.suffix == ".py" or (path / "__init__.py").exists()
     } - {
         "__init__",
+        "__main__",
         "testing",
     }
 

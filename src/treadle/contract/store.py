@@ -325,6 +325,9 @@ class BindingStore(Protocol):
         Each with when it was given up, oldest first.
         """
 
+    async def forget_superseded(self, session_id: SessionId, thread_id: ThreadId) -> None:
+        """Take a thread off that list, once Codex deleted it; one that is not there is no error."""
+
     async def holding(self, thread_id: ThreadId) -> Holding:
         """Return count and chain."""
 

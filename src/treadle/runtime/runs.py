@@ -6,6 +6,7 @@ exception of the service. Source: architecture section 4; spec A-01, A-08, A-14,
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import Final
 
 import anyio
+import anyio.to_thread
 
 from treadle.clock import Clock, Ids
 from treadle.config.paths import Paths
 from treadle.config.records import Provider
 from treadle.config.settings import Settings
-from treadle.contract.engine import EngineContext
+from treadle.contract.engine import LEGACY, EngineContext
 from treadle.contract.harness import (
     AgentHarness,
     AttemptParams,
@@ -30,9 +32,9 @@ from treadle.contract.harness import (
 )
 from treadle.contract.store import Claim, SessionRecord, Store
 from treadle.engines.registry import EngineRegistry
-from treadle.engines.resolution import Resolution
+from treadle.engines.resolution import Resolution, require_capabilities
 from treadle.harness.selection import RuntimePolicy, Selection, select
-from treadle.model.errors import TreadleError
+from treadle.model.errors import TreadleError, UsageError
 from treadle.model.ids import RunId
 from treadle.model.json import JsonObject
 from treadle.model.session import SessionName
@@ -47,6 +49,7 @@ MAX_ATTEMPTS: Final = 2
 """A second attempt only where the first provably did nothing (spec S-09, INV-10)."""
 
 TITLE_CHARS: Final = 80
+ENGINE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,30 +125,27 @@ class Runs:
             site.name.key, agent_id=site.name.agent_id, owner=site.owner, cwd=site.cwd
         )
         model = self._model(request, session, agent.model)
-        selection = self._select(model)
-        harness = services.harnesses[selection.harness_id]
-        cwd = self._cwd(session, agent.workspace)
+        cwd = await self._cwd(session, agent.workspace)
         engine_id = self._engine_id(request, session, agent.engine)
-        async with (
-            services.registry.lease(
-                engine_id,
-                self._engine_context(engine_id, session, cwd),
-                explicit=request.engine is not None,
-                offered=harness.capabilities,
-                host=harness.id,
-            ) as resolution,
-            self._claim(session, handle.run_id) as claim,
-        ):
-            with bind(session_id=session.id, engine=resolution.engine.info.id):
-                await self._announce(handle, request, session, resolution)
-                ref = model_ref(model)
-                params = self._params(handle, request, session, claim)(
-                    engine=resolution.engine,
-                    model=ref,
-                    cwd=cwd,
-                    context_token_budget=self._window(selection.model),
-                )
-                return await self._attempts(harness, params, handle.publish)
+        context = await self._engine_context(engine_id, session, cwd)
+        async with services.registry.lease(
+            engine_id, context, explicit=request.engine is not None
+        ) as resolution:
+            selection = self._select(model)
+            harness = services.harnesses[selection.harness_id]
+            require_capabilities(
+                resolution.engine.info, "agent-run", harness.capabilities, harness.id
+            )
+            async with self._claim(session, handle.run_id) as claim:
+                with bind(session_id=session.id, engine=resolution.engine.info.id):
+                    await self._announce(handle, request, session, resolution)
+                    params = self._params(handle, request, session, claim)(
+                        engine=resolution.engine,
+                        model=selection.model,
+                        cwd=cwd,
+                        context_token_budget=self._window(selection.model),
+                    )
+                    return await self._attempts(harness, params, handle.publish)
 
     @asynccontextmanager
     async def _claim(self, session: SessionRecord, run_id: RunId) -> AsyncIterator[Claim]:
@@ -227,19 +227,30 @@ class Runs:
         chosen = session.settings.get("engine")
         return request.engine or (chosen if isinstance(chosen, str) else agent_engine)
 
-    def _engine_context(self, engine_id: str, session: SessionRecord, cwd: str) -> EngineContext:
+    async def _engine_context(
+        self, engine_id: str, session: SessionRecord, cwd: str
+    ) -> EngineContext:
+        """Return what the engine's factory is given; its data directory is made, private (B-01)."""
         paths = self._services.paths
+        data_dir: Path | None = paths.state / "engines" / engine_id
+        if ENGINE_ID.fullmatch(engine_id) is None:
+            data_dir = None  # an id that is no name of a folder is no engine's either
+        if data_dir is not None and engine_id != LEGACY:
+            make = partial(data_dir.mkdir, mode=0o700, parents=True, exist_ok=True)
+            await anyio.to_thread.run_sync(make)
         return EngineContext(
             config=self._services.engine_configs.get(engine_id, {}),
             agent_dir=str(paths.agent_dir(session.agent_id)),
             workspace_dir=cwd,
-            data_dir=str(paths.state / "engines" / engine_id),
+            data_dir=str(data_dir) if data_dir is not None else None,
         )
 
-    def _cwd(self, session: SessionRecord, workspace: Path | None) -> str:
-        if session.cwd is not None:
-            return session.cwd
-        return str(workspace or self._services.paths.agent_workspace(session.agent_id))
+    async def _cwd(self, session: SessionRecord, workspace: Path | None) -> str:
+        """Return the working folder: the session's, else the agent's, whose own one is made."""
+        own = self._services.paths.agent_workspace(session.agent_id)
+        folder = Path(session.cwd) if session.cwd is not None else workspace or own
+        await anyio.to_thread.run_sync(_ready_folder, folder, folder == own)
+        return str(folder)
 
     def _params(
         self, handle: RunHandle, request: RunRequest, session: SessionRecord, claim: Claim
@@ -269,6 +280,17 @@ class Runs:
         provider = self._services.settings.provider(model.provider)
         entry = provider.models.get(model.model) if provider and model.model else None
         return entry.context_window if entry is not None else None
+
+
+def _ready_folder(folder: Path, is_ours: bool) -> None:
+    """Make our own folder, private; refuse another that is not there. Raises: UsageError."""
+    if is_ours:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not folder.is_dir():
+        raise UsageError(
+            f"the working folder {str(folder)!r} is not there",
+            next_step="Make it, or name another one with --cwd.",
+        )
 
 
 def _provider_config(provider: Provider) -> JsonObject:

@@ -64,6 +64,14 @@ class SqlBindings(BindingStore):
 
         return await self._driver.read(find)
 
+    async def forget_superseded(self, session_id: SessionId, thread_id: ThreadId) -> None:
+        """See `BindingStore`."""
+
+        def forget(connection: Connection) -> None:
+            connection.run("forget_superseded", session_id=session_id, thread_id=thread_id)
+
+        await self._driver.write(forget)
+
     async def holding(self, thread_id: ThreadId) -> Holding:
         """See `BindingStore`."""
         return await self._driver.read(lambda connection: read_holding(connection, thread_id))

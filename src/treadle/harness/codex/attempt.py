@@ -177,7 +177,7 @@ class _Attempt:
         record = TurnRecord(
             opened=opened, binding=binding, gathered=gathered, prompt=prompt, played=played
         )
-        return await Finisher(services, params, self._emit).finish(record)
+        return await Finisher(services, params, self._emit, client).finish(record)
 
     async def _mirror_prompt(self, opened: Opened) -> tuple[Binding, Entry | None]:
         """Write the user's entry and, in the same transaction, that a turn is about to be sent.

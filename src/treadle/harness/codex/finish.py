@@ -16,12 +16,14 @@ from treadle.contract.hook import AgentEnd
 from treadle.contract.store import Binding, ContextReport
 from treadle.harness.codex.mirror import passed_by_hooks
 from treadle.harness.codex.opening import Opened
+from treadle.harness.codex.peer import CodexPeer
 from treadle.harness.codex.prepare import Gathered, hook_context
 from treadle.harness.codex.recovery import UNKNOWN, turn_notice
 from treadle.harness.codex.report import report_of
 from treadle.harness.codex.rollout import Rollout, read_rollout
 from treadle.harness.codex.services import CodexServices
 from treadle.harness.codex.stream import Played
+from treadle.harness.codex.superseded import put_away
 from treadle.harness.lifecycle import (
     FinalizeOutcome,
     TurnEnd,
@@ -63,9 +65,16 @@ class _Mirrored:
 class Finisher:
     """Settles one turn."""
 
-    def __init__(self, services: CodexServices, params: AttemptParams, emit_event: Emit) -> None:
+    def __init__(
+        self,
+        services: CodexServices,
+        params: AttemptParams,
+        emit_event: Emit,
+        peer: CodexPeer,
+    ) -> None:
         """Keep the parts."""
         self._services = services
+        self._peer = peer
         self._params = params
         self._emit = emit_event
 
@@ -86,6 +95,7 @@ class Finisher:
         result = replace(self._result(record, mirrored), degraded=degraded)
         await self._tell_engine(record, mirrored, result)
         await self._save_report(record, result)
+        await self._put_away(record, result)
         emit("turn.settled", outcome=result.outcome.value, entries_count=len(result.entries))
         return result
 
@@ -144,6 +154,12 @@ class Finisher:
             compactions_seen=binding.compactions_seen + compactions,
             rebased_for_compaction=_rebased_for_compaction(record, compactions),
         )
+
+    async def _put_away(self, record: TurnRecord, result: AttemptResult) -> None:
+        """Archive the thread that a fresh one has replaced, once that one has proved itself."""
+        previous, now = record.opened.previous, record.binding.thread_id
+        if result.outcome is Outcome.COMPLETED and previous is not None and previous != now:
+            await put_away(self._services, self._peer, record.binding, previous)
 
     # ---------------------------------------------------------------------------------- engine
 

@@ -1,0 +1,45 @@
+"""Put away the native threads that a session has left behind.
+
+Archived once the turn on the new thread has succeeded, deleted after
+`projection.keepSupersededDays`. Only threads that this session itself made and gave up; best
+effort, since nothing depends on it. Source: decision 8.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from treadle.contract.store import Binding
+from treadle.harness.codex.peer import CodexPeer
+from treadle.harness.codex.services import CodexServices
+from treadle.model.errors import WireError
+from treadle.model.ids import ThreadId
+from treadle.observe import emit
+
+_DAY_S: Final = 86_400.0
+_DELETED_AT_ONCE: Final = 5
+"""Threads deleted behind one turn; the others wait for the next change of thread."""
+
+
+async def put_away(
+    services: CodexServices, peer: CodexPeer, binding: Binding, previous: ThreadId
+) -> None:
+    """Archive `previous` and delete what was given up long ago. Cancel: what is left waits."""
+    await _ask(peer, "thread/archive", previous, "thread.archived")
+    keep_s = services.settings.codex.projection.keep_superseded_days * _DAY_S
+    limit = services.clock.now() - keep_s
+    left = await services.store.bindings.superseded(binding.session_id)
+    old = [thread_id for thread_id, given_up_at in left if given_up_at <= limit]
+    for thread_id in old[:_DELETED_AT_ONCE]:
+        if await _ask(peer, "thread/delete", thread_id, "thread.deleted"):
+            await services.store.bindings.forget_superseded(binding.session_id, thread_id)
+
+
+async def _ask(peer: CodexPeer, method: str, thread_id: ThreadId, event: str) -> bool:
+    try:
+        await peer.request(method, {"threadId": thread_id})
+    except WireError as error:
+        emit("thread.cleanup_failed", thread_id=thread_id, cause=error)
+        return False
+    emit(event, thread_id=thread_id)
+    return True
