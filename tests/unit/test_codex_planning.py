@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
+
 from treadle.contract.engine import Assembled, EngineInfo
 from treadle.contract.store import Binding, Holding
 from treadle.harness.codex.planning import UNKNOWN_WINDOW, PlanningInput, TurnPlan, plan_turn
@@ -215,4 +217,20 @@ def test_changed_tools_need_another_thread_and_lose_nothing() -> None:
     done = planned(tool_fingerprint="others", holding=holding(said), assembled=assembled(said))
     assert isinstance(done.plan, Rebase)
     assert done.plan.reason is Reason.TOOLS_CHANGED
+    assert done.inject == tuple(said)
+
+
+@pytest.mark.parametrize("engine_active", [False, True], ids=["legacy", "assemble failed"])
+@pytest.mark.parametrize(
+    "forced",
+    [{"tool_fingerprint": "others"}, {"unfit_because": "gone"}, {"binding": None}],
+    ids=["tools changed", "thread gone", "no thread"],
+)
+def test_a_forced_fresh_thread_without_an_engines_answer_carries_the_mirror(
+    forced: dict[str, object], engine_active: bool
+) -> None:
+    """Spec D-27, F-13, S-15: nothing is lost with the thread, whoever is asked or fails."""
+    said = talk(3)
+    done = planned(engine_active=engine_active, history=said, holding=holding(said), **forced)
+    assert done.fresh_thread
     assert done.inject == tuple(said)

@@ -146,7 +146,9 @@ def _wanted(given: PlanningInput) -> Wanted:
     """
     if given.assembled is not None:
         return wanted_messages(given.assembled.messages, given.prompt)
-    needs_seed = given.binding is None or given.unfit_because is not None
+    needs_seed = (
+        given.binding is None or given.unfit_because is not None or not _tools_compatible(given)
+    )
     # Without an engine nothing is compared: the last message is what was said, not a repeated
     # prompt.
     return wanted_messages(_newest(given) if needs_seed else (), "")
