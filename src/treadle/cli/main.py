@@ -109,10 +109,15 @@ def cli(
 def run_program(arguments: Sequence[str]) -> int:
     """Run the program and return its exit code; every ending of a command passes here."""
     try:
-        result = cli.main(args=list(arguments), prog_name="treadle", standalone_mode=False)
+        # Not cli.main(): that ends a closed pipe with exit code 1.
+        with cli.make_context("treadle", list(arguments)) as ctx:
+            result = cli.invoke(ctx)
         sys.stdout.flush()
     except click.exceptions.Exit as ended:
         return ended.exit_code
+    except click.exceptions.NoArgsIsHelpError as helped:
+        click.echo(helped.format_message(), err=True)
+        return helped.exit_code
     except click.ClickException as error:
         return _wrong_usage(arguments, error)
     except (Exception, KeyboardInterrupt) as error:  # the last door: nothing stands above it
