@@ -179,7 +179,7 @@ def reason_text(error: BaseException) -> str:
     kind = type(error).__name__
     try:
         text = str(error)
-    except Exception:
+    except Exception:  # the text of a foreign error is foreign code too
         text = "(its text cannot be read)"
     shown = printable(redact(truncate(text, 4 * MAX_REASON_CHARS)))
     return truncate(f"{kind}: {shown}" if shown else kind, MAX_REASON_CHARS)

@@ -166,16 +166,15 @@ class _Ending:
 async def _show_events(
     invocation: Invocation, shape: str, handle: RunHandle, summary: Summary
 ) -> None:
-    import time
-
     from treadle.cli.render import progress_lines
     from treadle.cli.summary import Envelopes
+    from treadle.clock import SystemClock
 
-    output, envelopes = invocation.output, Envelopes(handle.session_key)
+    output, envelopes, clock = invocation.output, Envelopes(handle.session_key), SystemClock()
     async for event in handle:
         summary.add(event)
         if shape == "jsonl":
-            output.json(envelopes.envelope(event, time.time()))
+            output.json(envelopes.envelope(event, clock.now()))
         else:
             for line in progress_lines(event):
                 output.mark(line.symbol, line.text)
