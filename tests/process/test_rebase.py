@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, pairwise
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ from tests.process.rig import (
     echo_tool,
     rig_over_model,
 )
+from treadle.engines.window import cut_at
 from treadle.model.json import JsonObject
+from treadle.model.message import text_of
 from treadle.protocol.responses import item_role, item_text, with_id
 from treadle.runtime.sessions import Session
 from treadle.testing.engine import RecordingEngine
@@ -116,3 +119,82 @@ def _answer_like(items: list[JsonObject], number: int) -> JsonObject:
     newest = next(item for item in reversed(items) if item_role(item) == "assistant")
     text = [{"type": "output_text", "text": f"answer {number}"}]
     return with_id({**newest, "content": text}, "of the old thread")
+
+
+async def test_another_memory_in_front_of_each_turn_costs_at_most_four_threads(
+    codex_binary: Path, scratch: Path
+) -> None:
+    """Spec D-54: the right memory in each request, nothing doubled; steady again, it is gone."""
+    engine = RecordingEngine()
+    turns: list[Turn] = []
+    async with rig_over_model(scratch, codex_binary) as rig:
+        for numbers in (range(1, 11), range(11, 21)):
+            async with rig.opened(
+                engine="recording", engines={"recording": lambda _: engine}
+            ) as runtime:
+                session = rig.session(runtime)
+                for number in numbers:
+                    engine.recalled = f"recalled for turn {number}."
+                    turns.append(await rig.turn(session, f"message {number}.", f"answer {number}."))
+        engine.recalled = None
+        async with rig.opened(
+            engine="recording", engines={"recording": lambda _: engine}
+        ) as runtime:
+            session = rig.session(runtime)
+            steady = [
+                await rig.turn(session, f"message {number}.", f"answer {number}.")
+                for number in range(21, 26)
+            ]
+    assert [turn.decision for turn in turns] == [
+        "seed", *["rebase"] * 3, *["prompt"] * 16,
+    ]  # fmt: skip
+    assert len({turn.thread_id for turn in turns}) == 4
+    for number, turn in enumerate(turns, 1):
+        asked = turn.requests[0].raw.decode()
+        assert asked.count(f"recalled for turn {number}.") == 1
+        assert turn.requests[0].texts("user")[-1].endswith(f"message {number}.")
+        for earlier in range(1, number):
+            assert asked.count(f"message {earlier}.") == asked.count(f"answer {earlier}.") == 1
+    assert_grows([request for turn in turns[3:] for request in turn.requests])
+    assert [turn.decision for turn in steady] == [*["prompt"] * 3, "rebase", "continue"]
+    last = steady[-1].requests[0].raw.decode()
+    assert "recalled for turn" not in last
+    assert [last.count(f"message {number}.") for number in range(1, 26)] == [1] * 25
+
+
+async def test_a_window_rebases_at_its_cuts_and_only_grows_between_them(
+    codex_binary: Path, scratch: Path
+) -> None:
+    """Spec D-51, D-52, D-54: 60 turns, size 10, over a restart."""
+    size, count = 10, 60
+    turns: list[Turn] = []
+    async with rig_over_model(scratch, codex_binary) as rig:
+        rig.keys["plugins", "entries", "window", "config"] = {"size": size}
+        for numbers in (range(1, 36), range(36, count + 1)):
+            async with rig.opened(engine="window") as runtime:
+                session = rig.session(runtime)
+                turns += [await rig.turn(session, f"message {n}.", f"answer {n}.") for n in numbers]
+            stored = await _stored_texts(rig)
+    cuts = [cut_at(2 * (number - 1), size) for number in range(1, count + 1)]
+    expected = ["seed", *("continue" if a == b else "rebase" for a, b in pairwise(cuts))]
+    assert [turn.decision for turn in turns] == expected
+    assert 8 <= expected.count("rebase") <= 12
+    assert len({turn.thread_id for turn in turns}) == 1 + expected.count("rebase")
+    for earlier, later in pairwise(turns):
+        if earlier.thread_id == later.thread_id:
+            assert_grows([*earlier.requests, *later.requests])
+    for number, turn in enumerate(turns, 1):
+        shown = [
+            text for text in turn.requests[0].texts() if text.startswith(("message", "answer"))
+        ]
+        first = cuts[number - 1] // 2 + 1
+        said = [(f"message {n}.", f"answer {n}.") for n in range(first, number)]
+        assert shown == [*chain.from_iterable(said), f"message {number}."]
+    assert stored == [
+        text for n in range(1, count + 1) for text in (f"message {n}.", f"answer {n}.")
+    ]
+
+
+async def _stored_texts(rig: Rig) -> list[str]:
+    async with rig.opened() as runtime:
+        return [text_of(one.message) for one in await all_entries(rig.session(runtime))]

@@ -15,7 +15,7 @@ In words, first line that fits:
     equal                                  continue
     held is a strict prefix                extend
     pinned                                 prompt
-    three rebases in successive turns      prompt
+    three rebases in successive turns      prompt, until what is wanted was steady for three turns
     otherwise                              rebase
 
 Source: spec D-51…D-58, F-11, F-13, F-23; decisions 3, 4, 5, 8.
@@ -39,6 +39,9 @@ Mode = Literal["auto", "history", "prompt"]
 
 MAX_SUCCESSIVE_REBASES: Final = 3
 """After so many rebases in as many turns the context goes by prompt (spec D-54)."""
+
+STEADY_TURNS: Final = 3
+"""After so many turns in which the wanted list only grew, a dampened session may rebase again."""
 
 WINDOW_SHARE: Final = 0.6
 """Of the reported window that a seeded or rebased thread may fill (decisions 4, 5)."""
@@ -105,6 +108,9 @@ class PlanInput:
     """Whether the last of them was answered by a rebase already."""
 
     successive_rebases: int = 0
+    steady_turns: int = 0
+    """For how many turns the wanted list has only grown, since rebases are dampened."""
+
     wanted_tokens: int | None = None
     window: int | None = None
     """The model's window as reported, in tokens; None if nobody said."""
@@ -240,7 +246,8 @@ def _compared_plan(given: PlanInput) -> Plan:
         return Extend(from_index=given.holding.count)
     if given.pinned:
         return PromptCarrier(reason=Reason.PINNED)
-    if given.successive_rebases >= MAX_SUCCESSIVE_REBASES:
+    is_unsteady = given.steady_turns < STEADY_TURNS
+    if given.successive_rebases >= MAX_SUCCESSIVE_REBASES and is_unsteady:
         return PromptCarrier(reason=Reason.DAMPENED)
     return Rebase(reason=Reason.REPLACED)
 
@@ -318,6 +325,11 @@ def not_held(wanted: Sequence[str], held: Sequence[str]) -> tuple[int, ...]:
         else:
             missing.append(index)
     return tuple(missing)
+
+
+def grown_from(earlier: Holding, wanted: Sequence[str]) -> bool:
+    """Whether the wanted list is the earlier one, or that one with more behind it."""
+    return earlier == holding_of(wanted) or _is_strict_prefix(earlier, wanted)
 
 
 def _is_strict_prefix(holding: Holding, wanted: Sequence[str]) -> bool:

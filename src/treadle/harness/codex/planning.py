@@ -37,7 +37,9 @@ from treadle.projection.history import (
     Reason,
     Rebase,
     Seed,
+    grown_from,
     held_by_messages,
+    holding_of,
     not_held,
     plan,
     seed_budget,
@@ -47,6 +49,9 @@ from treadle.projection.wanted import Wanted, wanted_messages
 
 UNKNOWN_WINDOW: Final = 258_400
 """Tokens: what Codex assumes of a model that it does not know (facts, section 2)."""
+
+DAMPENED: Final = "dampened"
+"""Key of the engine record: what was wanted in the last dampened turn, and for how many turns."""
 
 _SEED_PAGE: Final = 200
 """Messages read at a time from the end of a long transcript."""
@@ -123,7 +128,10 @@ def plan_turn(given: PlanningInput) -> TurnPlan:
     found = _wanted(given)
     wanted, hashes = found.messages, found.hashes
     record, decision, warning = _bootstrap(given)
-    decided = plan(_plan_input(given, hashes, record, decision))
+    steady = steady_turns(given.binding, hashes)
+    decided = plan(_plan_input(given, hashes, decision, steady))
+    if record is not None and decided.reason is Reason.DAMPENED:
+        record = {**record, DAMPENED: _dampened(hashes, steady)}
     done = _carried_out(given, decided, wanted, hashes)
     return TurnPlan(
         plan=decided,
@@ -204,8 +212,8 @@ def _bootstrap(
 def _plan_input(
     given: PlanningInput,
     hashes: Sequence[str],
-    record: JsonObject | None,
     decision: BootstrapDecision | None,
+    steady: int,
 ) -> PlanInput:
     binding = given.binding
     assembled = given.assembled
@@ -229,9 +237,25 @@ def _plan_input(
         native_compactions=binding.compactions_seen if binding is not None else 0,
         rebased_for_compaction=binding.rebased_for_compaction if binding is not None else False,
         successive_rebases=binding.successive_rebases if binding is not None else 0,
+        steady_turns=steady,
         wanted_tokens=assembled.estimated_tokens if assembled is not None else None,
         window=binding.window if binding is not None else None,
     )
+
+
+def steady_turns(binding: Binding | None, hashes: Sequence[str]) -> int:
+    """Return for how many dampened turns the wanted list has only grown (spec D-54)."""
+    record = binding.engine if binding is not None else None
+    match record.get(DAMPENED) if record is not None else None:
+        case {"count": int() as count, "chain": str() as chain, "turns": int() as n}:
+            return n + 1 if grown_from(Holding(count=count, chain=chain), hashes) else 0
+        case _:
+            return 0
+
+
+def _dampened(hashes: Sequence[str], steady: int) -> JsonObject:
+    wanted = holding_of(hashes)
+    return {"count": wanted.count, "chain": wanted.chain, "turns": steady}
 
 
 def _tools_compatible(given: PlanningInput) -> bool:

@@ -135,7 +135,7 @@ async def project(
         else Holding()
     )
     held: Sequence[str] = ()
-    if binding is not None and binding.successive_rebases > 0:
+    if binding is not None and (binding.pinned or binding.successive_rebases > 0):
         rows = await services.store.bindings.held(binding.thread_id)
         held = tuple(row.content_hash for row in rows)
     try:
