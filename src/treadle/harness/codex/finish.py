@@ -18,7 +18,7 @@ from treadle.harness.codex.mirror import passed_by_hooks
 from treadle.harness.codex.opening import Opened
 from treadle.harness.codex.peer import CodexPeer
 from treadle.harness.codex.prepare import Gathered, hook_context
-from treadle.harness.codex.recovery import UNKNOWN, turn_notice
+from treadle.harness.codex.recovery import UNKNOWN, after_compactions, turn_notice
 from treadle.harness.codex.report import report_of
 from treadle.harness.codex.rollout import Rollout, read_rollout
 from treadle.harness.codex.services import CodexServices
@@ -146,12 +146,11 @@ class Finisher:
         compactions = projection.items.lifecycle.compaction_count
         usage = projection.usage.usage if projection.usage is not None else None
         return replace(
-            binding,
+            after_compactions(binding, compactions),
             open_turn=None,
             rollout_offset=rollout.end_offset if rollout is not None else binding.rollout_offset,
             model=projection.model or binding.model,
             window=(usage.window if usage is not None else None) or binding.window,
-            compactions_seen=binding.compactions_seen + compactions,
             rebased_for_compaction=_rebased_for_compaction(record, compactions),
         )
 

@@ -24,6 +24,9 @@ from treadle.model.turn import EntryCommitted, Notice
 from treadle.observe import emit
 from treadle.projection.items import TurnProjection, TurnScope
 
+ADDITION_LOST = "dropped by native compaction"
+"""In place of a hash: equal to none, so that the addition is given again."""
+
 NOT_SENT = "This message did not reach the model: Treadle or Codex stopped before it was taken."
 UNKNOWN = (
     "The turn was cut off: Treadle or Codex stopped in the middle. What stands here is what Codex"
@@ -148,10 +151,9 @@ class Recovery:
         offset = rollout.end_offset if rollout is not None else binding.rollout_offset
         compactions = rollout.compactions if rollout is not None else 0
         after = replace(
-            binding,
+            after_compactions(binding, compactions),
             open_turn=None,
             rollout_offset=offset,
-            compactions_seen=binding.compactions_seen + compactions,
             holding_known=binding.holding_known and rollout is not None,
         )
         transcript = self._services.store.transcript
@@ -199,6 +201,22 @@ class Recovery:
                 next_step="Say it again if you still need the answer.",
             )
         )
+
+
+def after_compactions(binding: Binding, count: int) -> Binding:
+    """Return the binding after so many native compactions.
+
+    Codex then says the thread's first instructions again and drops the items that superseded them,
+    so a changed addition counts as not given (measured on 0.163). Source: spec E-15, D-55.
+    """
+    if count == 0:
+        return binding
+    lost = binding.supersessions > 0
+    return replace(
+        binding,
+        compactions_seen=binding.compactions_seen + count,
+        addition_hash=ADDITION_LOST if lost else binding.addition_hash,
+    )
 
 
 def turn_notice(turn: OpenTurn, what: str, text: str) -> NewEntry:
