@@ -33,10 +33,10 @@ class Recorder:
         if planned and (error := planned.pop(0)) is not None:
             raise error
 
-    def begin(self) -> None:
+    def begin(self, *, durable: bool) -> None:
         self.begun.set()
         assert self.go.wait(20)
-        self._note("begin")
+        self._note("begin" if durable else "begin relaxed")
         self.in_transaction = True
 
     def commit(self) -> None:
@@ -92,7 +92,8 @@ async def outcomes(connection: Recorder, *names: str) -> list[str | StoreError]:
 
         async def write(name: str) -> None:
             try:
-                ended[name] = await writer.write(job(name))
+                durable = not name.startswith("relaxed")
+                ended[name] = await writer.write(job(name), durable=durable)
             except StoreError as error:
                 ended[name] = error
 
@@ -117,6 +118,17 @@ async def test_jobs_that_wait_together_share_a_transaction() -> None:
 
     assert await outcomes(connection, "a", "b", "c") == ["A", "B", "C"]
     assert after_first(connection) == ["begin", "a", "b", "c", "commit", "close"]
+
+
+async def test_a_group_is_durable_as_soon_as_one_of_its_jobs_is_to_be() -> None:
+    """Reliability, section 1: a durable commit makes all earlier ones durable too."""
+    alone, mixed = Recorder(), Recorder()
+
+    await outcomes(alone, "relaxed a", "relaxed b")
+    await outcomes(mixed, "relaxed a", "b")
+
+    assert after_first(alone)[0] == "begin relaxed"
+    assert after_first(mixed)[0] == "begin"
 
 
 async def test_a_job_that_raises_is_undone_alone() -> None:

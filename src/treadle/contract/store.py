@@ -2,7 +2,8 @@
 
 Sessions, transcript, thread bindings, what a thread holds, injections, context reports.
 
-Knows nothing of SQL. Every write is all or nothing and durable when the call returns; a cancelled
+Knows nothing of SQL. Every write is all or nothing and durable when the call returns (claims and
+context reports alone may be undone by a power cut until the next write); a cancelled
 call has either happened whole or not at all. Readers never wait for the writer.
 """
 
@@ -252,6 +253,12 @@ class Binding:
 
     window: int | None = None
     """The model's context window as the app-server reported it last, in tokens."""
+
+    last_total: int | None = None
+    """Tokens of the thread's last model response, as reported; None right after a compaction.
+
+    Source: spec D-40.
+    """
 
     supersessions: int = 0
     """How often this thread was given a changed addition (spec E-15)."""

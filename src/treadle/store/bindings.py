@@ -35,7 +35,7 @@ class SqlBindings(BindingStore):
 
     async def get(self, session_id: SessionId) -> Binding | None:
         """See `BindingStore`."""
-        return await self._driver.read(lambda connection: read_binding(connection, session_id))
+        return self._driver.read_now(lambda connection: read_binding(connection, session_id))
 
     async def put(self, claim: Claim, binding: Binding) -> Binding:
         """See `BindingStore`; the first revision after a `clear` goes on from the last one."""
@@ -74,7 +74,7 @@ class SqlBindings(BindingStore):
 
     async def holding(self, thread_id: ThreadId) -> Holding:
         """See `BindingStore`."""
-        return await self._driver.read(lambda connection: read_holding(connection, thread_id))
+        return self._driver.read_now(lambda connection: read_holding(connection, thread_id))
 
     async def held(self, thread_id: ThreadId) -> tuple[Held, ...]:
         """See `BindingStore`."""
@@ -158,7 +158,7 @@ class SqlBindings(BindingStore):
             rows = connection.rows("pending_injections", thread_id=thread_id)
             return tuple(_injection(row) for row in rows)
 
-        return await self._driver.read(find)
+        return self._driver.read_now(find)
 
     def _settle(self, connection: Connection, injection_id: str, state: InjectionState) -> None:
         connection.run("settle_injection", id=injection_id, state=state, now=self._clock.now())

@@ -40,9 +40,9 @@ class SqliteDriver(Driver):
         self._readers = readers
         self._threads = anyio.CapacityLimiter(READ_THREADS)
 
-    async def write(self, job: Callable[[Connection], T]) -> T:
+    async def write(self, job: Callable[[Connection], T], *, durable: bool = True) -> T:
         """See `Driver`."""
-        return await self._writer.write(job)
+        return await self._writer.write(job, durable=durable)
 
     async def read(self, job: Callable[[SqliteConnection], T]) -> T:
         """See `Driver`."""

@@ -48,7 +48,8 @@ class SqlReports(ReportStore):
             )
             return saved
 
-        return await self._driver.write(store)
+        # Telemetry (reliability, section 1): the turn itself is durable by now.
+        return await self._driver.write(store, durable=False)
 
     async def get(self, session_id: SessionId, number: int | None = None) -> ContextReport | None:
         """See `ReportStore`."""

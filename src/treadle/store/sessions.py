@@ -34,7 +34,7 @@ class SqlSessions(SessionStore):
             row = connection.one("session_by_key", key=key)
             return None if row is None else _record(row)
 
-        return await self._driver.read(find)
+        return self._driver.read_now(find)
 
     async def open(
         self, key: SessionKey, *, agent_id: AgentId, owner: str, cwd: str | None = None

@@ -69,12 +69,18 @@ class SqliteConnection:
         path: Path,
         *,
         file: tuple[int, int] | None = None,
+        synchronous: Synchronous = "FULL",
     ) -> None:
-        """Take over the raw connection; a writer names the file that it opened."""
+        """Take over the raw connection; a writer names the file that it opened.
+
+        `synchronous` is what its durable transactions are committed with.
+        """
         self._raw = raw
         self._queries = queries
         self._path = path
         self._file = file
+        self._durably: Synchronous = synchronous
+        self._now: Synchronous | None = None
         self._wal_pages = 0
         raw.set_wal_hook(self._on_commit)
 
@@ -104,13 +110,21 @@ class SqliteConnection:
         with faults(self._path, self._raw):
             return self._raw.execute(text).fetchall()
 
-    def begin(self) -> None:
-        """Begin to write. Raises: StoreDamaged if the file is no longer the one that was opened."""
+    def begin(self, *, durable: bool = True) -> None:
+        """Begin to write. Raises: StoreDamaged if the file is no longer the one that was opened.
+
+        A commit with FULL waits for the disk, and makes all earlier ones durable with it; one with
+        NORMAL does not wait.
+        """
         if identity(self._path) != self._file:
             raise StoreDamaged(
                 f"the store {str(self._path)!r} was moved or replaced while it was in use",
                 next_step="Stop Treadle, put the file back, and start again.",
             )
+        wanted: Synchronous = self._durably if durable else "NORMAL"
+        if wanted != self._now:
+            self._raw.pragma("synchronous", wanted)
+            self._now = wanted
         self.script("BEGIN IMMEDIATE")
 
     def commit(self) -> None:
@@ -230,7 +244,7 @@ def open_writer(
         _look(path, migrations)
     with faults(path):
         raw = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
-    connection = SqliteConnection(raw, queries, path, file=identity(path))
+    connection = SqliteConnection(raw, queries, path, file=identity(path), synchronous=synchronous)
     try:
         with faults(path, raw):
             make_private(path)

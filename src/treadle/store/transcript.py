@@ -21,13 +21,16 @@ from treadle.contract.store import (
     TranscriptStore,
 )
 from treadle.model.ids import EntryId, RunId, SessionId, SessionKey, ThreadId
-from treadle.model.message import Entry, NewEntry
+from treadle.model.message import Entry, Message, NewEntry
 from treadle.store.claims import check_claim, check_generation
 from treadle.store.driver import Connection, Driver, Row
 from treadle.store.rows import PreparedEntry, entry_from_row, prepared
 from treadle.store.search import Term, match_expression, snippet, terms, words_of
 from treadle.store.snapshot import SqlSnapshot, segments_of
 from treadle.store.threads import add_held, holds_entry, put_binding
+
+SMALL_CHARS: Final = 4096
+"""Characters of a prompt up to which it is prepared on the event loop: some 50 µs."""
 
 ENTRY_PREFIX: Final = "ent"
 """Prefix of the ids of entries."""
@@ -53,7 +56,8 @@ class SqlTranscript(TranscriptStore):
             assert row is not None
             return Claim(session_id=session_id, run_id=run_id, lease_epoch=row[0])
 
-        return await self._driver.write(take)
+        # A power cut ends the claim's holder too, and what it writes takes the claim along.
+        return await self._driver.write(take, durable=False)
 
     async def release(self, claim: Claim) -> None:
         """See `TranscriptStore`; nothing can be written under the claim any more."""
@@ -66,7 +70,7 @@ class SqlTranscript(TranscriptStore):
                 lease_epoch=claim.lease_epoch,
             )
 
-        await self._driver.write(give_back)
+        await self._driver.write(give_back, durable=False)
 
     async def append(
         self,
@@ -82,7 +86,10 @@ class SqlTranscript(TranscriptStore):
         as it was stored, whatever comes later under that key. Raises besides: UsageError for text
         that holds half a character, or what JSON cannot say.
         """
-        new = await anyio.to_thread.run_sync(prepared, entries)
+        if _is_small(entries):
+            new = prepared(entries)
+        else:
+            new = await anyio.to_thread.run_sync(prepared, entries)
 
         def store(connection: Connection) -> tuple[Entry, ...]:
             check_claim(connection, claim)
@@ -98,7 +105,7 @@ class SqlTranscript(TranscriptStore):
 
     async def snapshot(self, session_id: SessionId) -> SqlSnapshot:
         """See `TranscriptStore`. Raises: NotFound."""
-        path = await self._driver.read(lambda connection: _path(connection, session_id))
+        path = self._driver.read_now(lambda connection: _path(connection, session_id))
         return SqlSnapshot(self._driver, session_id, segments_of(path))
 
     async def entries(
@@ -212,6 +219,19 @@ class _Appender:
             raw_items=entry.raw_items,
         )
         self.connection.run("index_entry", seq=seq, words=entry.words)
+
+
+def _is_small(entries: Sequence[NewEntry]) -> bool:
+    """Whether preparing takes less time than a worker thread costs: a short text and no more."""
+    match entries:
+        case []:
+            return True
+        case [
+            NewEntry(raw_items=(), message=Message(content=[{"type": "text", "text": str(text)}]))
+        ]:
+            return len(text) <= SMALL_CHARS
+        case _:
+            return False
 
 
 def _hold(connection: Connection, thread_id: ThreadId, entries: Sequence[Entry]) -> None:

@@ -39,11 +39,11 @@ STOP_S: Final = 60.0
 class WriteConnection(Connection, Protocol):
     """The connection that may write, with its transactions."""
 
-    def begin(self) -> None:
-        """Begin a transaction that may write."""
+    def begin(self, *, durable: bool) -> None:
+        """Begin a transaction that may write; a power cut may undo one that is not `durable`."""
 
     def commit(self) -> None:
-        """Make it durable."""
+        """Make it happen, and durable together with all before it if it was begun so."""
 
     def rollback(self) -> None:
         """Undo it; nothing happens without one."""
@@ -72,6 +72,7 @@ class WriteConnection(Connection, Protocol):
 class _Job:
     work: Callable[[Connection], Any]
     done: anyio.Event
+    durable: bool = True
     tickets: list[None] = field(default_factory=lambda: [None])
     """Whoever pops the one ticket decides: the writer runs the job, or the caller withdraws it."""
 
@@ -103,12 +104,12 @@ class Writer:
         self._thread = threading.Thread(target=self._work, name="treadle-store-writer", daemon=True)
         self._thread.start()
 
-    async def write(self, work: Callable[[Connection], T]) -> T:
-        """Run the job and return its value once it is durable.
+    async def write(self, work: Callable[[Connection], T], *, durable: bool = True) -> T:
+        """Run the job and return its value once it is committed, as durably as was asked for.
 
         Raises: what the job raised, or a StoreError. Cancel: see `Driver.write`.
         """
-        job = _Job(work, anyio.Event())
+        job = _Job(work, anyio.Event(), durable)
         async with self._room:
             if self._stopping:
                 raise StoreError("the store is closed")
@@ -175,7 +176,7 @@ class Writer:
             self._fail(group, self._fault)
             return True
         try:
-            self._connection.begin()
+            self._connection.begin(durable=any(job.durable for job in group))
         except BaseException as error:
             self._fail(group, error)
             return True  # no transaction was to be had: trying again would wait once more for each
