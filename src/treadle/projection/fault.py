@@ -9,10 +9,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from treadle.model.json import JsonObject, JsonValue
 from treadle.model.text import redact
 
 _DEFAULT: Final = "Codex ended the turn without saying why."
+_READ_IT: Final = "Read the message; what you said is kept, so you can go on or say it again."
 
 _KNOWN: Final[Mapping[str, tuple[str, str, bool]]] = MappingProxyType({
     "contextWindowExceeded": (
@@ -35,7 +38,11 @@ _KNOWN: Final[Mapping[str, tuple[str, str, bool]]] = MappingProxyType({
     "responseStreamDisconnected": ("codex.model_stream_lost", "Try again.", True),
     "responseTooManyFailedAttempts": ("codex.model_stream_lost", "Try again later.", True),
     "internalServerError": ("codex.model_failed", "Try again.", True),
-    "unauthorized": ("codex_not_signed_in", "Run `treadle login`.", False),
+    "unauthorized": (
+        "codex_not_signed_in",
+        "Run `treadle login`, or check the key of the model provider.",
+        False,
+    ),
     "badRequest": ("codex.bad_request", "Read the message: the model provider refused it.", False),
     "sandboxError": ("codex.sandbox_failed", "Run `treadle doctor`.", False),
 })
@@ -56,9 +63,10 @@ def turn_fault(error: JsonValue, rate_limits: JsonObject | None = None) -> JsonO
     """
     fields = error if isinstance(error, Mapping) else {}
     message = fields.get("message")
-    text = redact(message.strip()) if isinstance(message, str) and message.strip() else _DEFAULT
+    said = _said(message) if isinstance(message, str) else ""
+    text = redact(said) or _DEFAULT
     named = codex_code(fields.get("codexErrorInfo"))
-    code, next_step, retry = _KNOWN.get(named or "", ("turn.failed", "", False))
+    code, next_step, retry = _KNOWN.get(named or "", ("turn.failed", _READ_IT, False))
     if named == "usageLimitExceeded" and rate_limits is not None:
         text = " ".join([text, *_limits(rate_limits)])
     fault: dict[str, JsonValue] = {
@@ -81,6 +89,19 @@ def codex_code(info: JsonValue) -> str | None:
     name, details = next(iter(info.items()))
     status = details.get("httpStatusCode") if isinstance(details, Mapping) else None
     return _BY_STATUS.get(status, name) if isinstance(status, int) else name
+
+
+def _said(message: str) -> str:
+    """Return the sentence in a message that is a provider's raw body (HTTP 400), else all of it."""
+    try:
+        body: JsonValue = msgspec.json.decode(message)
+    except msgspec.DecodeError:
+        return message.strip()
+    match body:
+        case {"error": {"message": str() as sentence}} if sentence.strip():
+            return sentence.strip()
+        case _:
+            return message.strip()
 
 
 def _limits(rate_limits: JsonObject) -> list[str]:
