@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from treadle.model.json import JsonValue, canonical
 from treadle.model.text import (
+    _HINTS,
+    _SHAPES,
     CIRCULAR,
     REDACTED,
     TOO_DEEP,
@@ -142,6 +145,14 @@ def test_named_secrets_are_redacted_and_their_names_stay(text: str, expected: st
 )
 def test_ordinary_text_is_left_alone(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.parametrize("shape", [shape for shape, _ in _SHAPES], ids=range(len(_SHAPES)))
+@given(data=st.data())
+def test_whatever_fits_a_shape_holds_a_hint(shape: re.Pattern[str], data: st.DataObject) -> None:
+    """So an ASCII text without a hint needs no look at the shapes."""
+    text = data.draw(st.from_regex(shape, alphabet=st.characters(max_codepoint=127)))
+    assert any(hint in text.lower() for hint in _HINTS)
 
 
 @given(ANY_TEXT | st.text(st.sampled_from("sk-=: \"'passwordtoken@/[redacted]1")))
