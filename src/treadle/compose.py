@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -53,7 +53,7 @@ from treadle.wire.binary import BinaryVerifier
 from treadle.wire.client import ClientSettings, CodexClient, open_client
 from treadle.wire.environment import child_environment
 from treadle.wire.launch import OFFLINE_CONFIG, LaunchKey, codex_argv, launch_key
-from treadle.wire.pool import open_pool, prepare_home
+from treadle.wire.pool import Connect, open_pool, prepare_home
 from treadle.wire.process import Spawn, StopGrace, open_child
 
 OFFLINE_PROVIDER: Final = "offline"
@@ -89,13 +89,14 @@ async def open_runtime(
     stderr_level: Level | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
+    connect: Connect | None = None,
 ) -> AsyncIterator[Runtime]:
     """Open Treadle and give its runtime; everything is closed again at the end, in reverse order.
 
     Settings come from the file and the environment unless they are given; `overrides` go over them.
     `offline` runs everything on a built-in model that needs no key and no network. `engines`,
     `tools` and `hooks` are the caller's own. The app-server is started by the first run that needs
-    it.
+    it, as the verified binary, unless `connect` opens another connection.
 
     Raises: ConfigError with every fault, StateDirectoryRefused when the state directory is unsafe
     or another process owns it, StoreError. Cancel: as at the end; running turns are interrupted.
@@ -117,7 +118,7 @@ async def open_runtime(
         store = await _open_state(stack, opening, stderr_level)
         foreign = await stack.enter_async_context(ForeignCalls(emit))
         await stack.enter_async_context(LoopWatchdog(emit))
-        registry = _registry(opening, foreign, engines or {})
+        registry = await _registry(opening, foreign, engines or {})
         providers = _providers(chosen)
         builtin: frozenset[str] = frozenset()
         if offline:
@@ -130,11 +131,10 @@ async def open_runtime(
                 stream_max_retries=1,
             )
             builtin = frozenset({OFFLINE_PROVIDER})
-        key_of = partial(_launch_key, opening, offline=offline)
+        key_of = await _launch_keys(opening, offline=offline)
         counters = Counters()
-        pool = await stack.enter_async_context(
-            open_pool(partial(_connect, opening, _verifier(opening), counters), random.random)
-        )
+        start = connect or partial(_connect, opening, _verifier(opening), counters)
+        pool = await stack.enter_async_context(open_pool(start, random.random))
         services = CodexServices(
             settings=chosen,
             paths=places,
@@ -201,7 +201,7 @@ async def _open_state(
     )
 
 
-def _registry(
+async def _registry(
     opening: Opening, foreign: ForeignCalls, own: Mapping[str, EngineFactory]
 ) -> EngineRegistry:
     registry = EngineRegistry(
@@ -214,7 +214,7 @@ def _registry(
             if not entry.enabled
         ],
     )
-    registry.discover()
+    await anyio.to_thread.run_sync(registry.discover)  # reads every package's metadata
     for engine_id, factory in own.items():
         registry.register(engine_id, factory, owner=_CALLER)
     return registry
@@ -243,6 +243,27 @@ def _verifier(opening: Opening) -> BinaryVerifier:
         environment=opening.environ,
         expected_sha256=server.sha256,
     )
+
+
+async def _launch_keys(opening: Opening, *, offline: bool) -> Callable[[AgentId], LaunchKey]:
+    """Find every agent's key, which looks at folders; one that is refused is so when asked for."""
+
+    def find(agent_id: AgentId) -> LaunchKey | TreadleError:
+        try:
+            return _launch_key(opening, agent_id, offline=offline)
+        except TreadleError as refused:
+            return refused
+
+    agents = opening.settings.agent_ids()
+    found = await anyio.to_thread.run_sync(lambda: {one: find(one) for one in agents})
+
+    def key_of(agent_id: AgentId) -> LaunchKey:
+        key = found[agent_id]
+        if isinstance(key, TreadleError):
+            raise key
+        return key
+
+    return key_of
 
 
 def _launch_key(opening: Opening, agent_id: AgentId, *, offline: bool) -> LaunchKey:
