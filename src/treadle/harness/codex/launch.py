@@ -24,7 +24,10 @@ PERSONALITY: Final = "none"
 SERVICE_NAME: Final = "OpenClaw"
 """A literal of the contract (spec F-02)."""
 
-NATIVE_PROVIDERS: Final = frozenset({None, "codex", "openai"})
+OPENAI: Final = "openai"
+"""The provider that is Codex's own; an address set for it takes the place of the official one."""
+
+NATIVE_PROVIDERS: Final = frozenset({None, "codex", OPENAI})
 """References that name no provider of ours: Codex uses its own login (spec F-08)."""
 
 _KEY_TIMEOUT_MS: Final = 5000
@@ -84,11 +87,14 @@ def provider_launch(provider_id: str, provider: Provider) -> ProviderLaunch | No
     )
 
 
-def thread_config(provider: ProviderLaunch | None, *, lightweight: bool = False) -> JsonObject:
+def thread_config(
+    provider: ProviderLaunch | None, *, window: int | None = None, lightweight: bool = False
+) -> JsonObject:
     """Return the `config` of a thread, the same on start, resume and fork.
 
     Base and model instructions, project docs, skills and native compaction stay Codex's own (spec
-    E-10, E-16, J-39).
+    E-10, E-16, J-39). `window` is the model's context window in tokens where somebody configured
+    it; Codex compacts by it, and takes it only where it lowers what Codex knows (facts section 2).
     """
     config: dict[str, JsonValue] = {
         # A login shell per thread dominates the start of many threads (facts, section 13).
@@ -98,8 +104,12 @@ def thread_config(provider: ProviderLaunch | None, *, lightweight: bool = False)
         # Commands see nothing of the app-server's environment beyond the core (F4, RS43).
         "shell_environment_policy": {"inherit": "core"},
     }
-    if provider is not None:
+    if provider is not None and provider.id == OPENAI:
+        config["openai_base_url"] = provider.base_url
+    elif provider is not None:
         config["model_providers"] = {provider.id: provider.to_config()}
+    if window is not None:
+        config["model_context_window"] = window
     if lightweight:
         config["project_doc_max_bytes"] = 0
     return config

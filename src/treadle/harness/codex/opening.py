@@ -50,6 +50,9 @@ class Opened:
     """Whether the thread existed before this attempt."""
 
     tools: ToolSet
+    may_start_over: bool = False
+    """Whether a fresh thread can be given the same assembled context (spec D-41, D-56)."""
+
     superseded_addition: bool = False
     injection_failed: str | None = None
 
@@ -69,7 +72,8 @@ def thread_options(
         model_provider=provider,
         service_tier=services.settings.codex.app_server.service_tier,
         config=launch.thread_config(
-            services.providers.get(provider) if provider else None,
+            services.providers.get(provider or launch.OPENAI),
+            window=params.context_token_budget,
             lightweight=params.lightweight,
         ),
         developer_instructions=instructions,
@@ -151,6 +155,9 @@ class ThreadOpener:
                 # Nothing arrived: the thread starts empty and the context goes as text (D-58).
                 failed = refused.rpc_message
                 emit("injection.failed", thread_id=made.thread_id, reason=failed)
+                as_text = replace(self._gathered, supports_inject=False)
+                projected = await project(services, params, as_text, None)
+                binding = replace(binding, engine=projected.turn.engine_record)
                 stored = await services.store.bindings.put(params.claim, binding)
         else:
             stored = await services.store.bindings.put(params.claim, binding)
@@ -200,6 +207,7 @@ class ThreadOpener:
             previous=binding.thread_id,
             resumed=True,
             tools=self._gathered.tools,
+            may_start_over=self._gathered.assembled is not None and not binding.pinned,
             superseded_addition=superseded,
             injection_failed=failed,
         )
