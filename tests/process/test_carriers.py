@@ -120,3 +120,33 @@ async def test_an_engine_that_is_switched_off_and_on_goes_on_with_the_thread(
     assert [asked.count(f"message {number}.") for number in range(1, 5)] == [1] * 4
     assert asked.count("withdrawn") == 1
     assert asked.count("Rule A: x.") == 2
+
+
+ODD = "a lone \ud800 surrogate, a NUL \x00, a separator \u2028 and \x1b[31m"
+CLEAN = ODD.replace("\ud800", "\ufffd").replace("\x00", "\ufffd")
+
+
+async def test_odd_text_reaches_the_model_in_a_form_that_can_be_sent(
+    codex_binary: Path, scratch: Path
+) -> None:
+    """RS12: from a person, from an engine as message and as instructions, and a MiB of emoji."""
+    engine = RecordingEngine()
+    emoji = "\N{GRINNING FACE}" * 2**18
+    async with (
+        rig_over_model(scratch, codex_binary) as rig,
+        rig.opened(engine="recording", engines={"recording": lambda _: engine}) as runtime,
+    ):
+        session = rig.session(runtime)
+        first = await rig.turn(session, ODD, "ok")
+        engine.recalled, engine.addition = f"recalled: {ODD}", f"rule: {ODD}"
+        given = await rig.turn(session, "go on", "ok")
+        after = await rig.turn(session, "go on", "ok")
+        quoted = await rig.turn(session, "go on", "ok", projection="prompt")
+        large = await rig.turn(session, emoji, "ok")
+    assert first.requests[0].texts("user")[-1] == CLEAN
+    assert large.requests[0].texts("user")[-1] == emoji
+    assert [turn.decision for turn in (given, after)] == ["rebase", "continue"]
+    assert f"recalled: {CLEAN}" in given.requests[0].texts("user")
+    assert CLEAN in given.requests[0].texts("user")
+    assert any(f"rule: {CLEAN}" in text for text in given.requests[0].texts("developer"))
+    assert f"recalled: {CLEAN}" in quoted.requests[0].texts("user")[-1]

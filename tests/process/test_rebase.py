@@ -22,11 +22,11 @@ from tests.process.rig import (
 from treadle.engines.window import cut_at
 from treadle.model.json import JsonObject
 from treadle.model.message import text_of
-from treadle.protocol.responses import item_role, item_text, with_id
+from treadle.protocol.responses import item_kind, item_role, item_text, with_id
 from treadle.runtime.sessions import Session
 from treadle.testing.engine import RecordingEngine
 from treadle.testing.model import Answer
-from treadle.testing.replies import reply
+from treadle.testing.replies import reasoning, reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.codex]
 
@@ -61,10 +61,8 @@ async def test_replacing_the_first_half_costs_one_thread_and_loses_nothing(
                 for number in numbers:
                     if number == REPLACED_AT:
                         stored = await all_entries(session)
-                        middle = range(len(stored) // 2, len(stored))
-                        engine.summary_of = next(
-                            at for at in middle if stored[at].message.role == "user"
-                        )
+                        said = [text_of(entry.message) for entry in stored]
+                        engine.summary_of = said.index(f"message {REPLACED_AT // 2 + 1}")
                     turns.append(await _turn(rig, session, number, model))
     before, after = turns[: REPLACED_AT - 1], turns[REPLACED_AT - 1 :]
     assert [turn.decision for turn in turns] == [
@@ -84,15 +82,19 @@ async def test_replacing_the_first_half_costs_one_thread_and_loses_nothing(
     assert _texts(rebased[head : head + 1]) == [f"Summary of {engine.summary_of} messages."]
     behind = rebased[head + 1 : head + 1 + len(kept)]
     assert bare(behind) == bare(kept)
-    assert sum("exec-worked" in str(item.get("output")) for item in behind) == len(CALLS_AT)
+    assert sum("exec-worked" in str(item.get("output")) for item in behind) == 2 * len(CALLS_AT)
+    assert sum(item_kind(item) == "reasoning" for item in behind) == 2 * len(CALLS_AT)
     rest = rebased[head + 1 + len(kept) :]
     assert item_text(rest[-1]) == f"message {REPLACED_AT}"
     assert _texts(rest) == [f"message {REPLACED_AT}"]  # Codex had nothing of its own to say
 
 
 async def _turn(rig: Rig, session: Session, number: int, model: str) -> Turn:
-    calls = CALLS[model] if number in CALLS_AT else ()
-    answers: list[Answer | str] = [*map(reply, calls), f"answer {number}"]
+    answers: list[Answer | str] = [f"answer {number}"]
+    if number in CALLS_AT:
+        one_by_one = map(reply, CALLS[model])
+        at_once = reply(reasoning("Two at once."), *CALLS[model][:2])
+        answers = [*one_by_one, at_once, reply(reasoning("Now I know."), f"answer {number}")]
     return await rig.turn(session, f"message {number}", *answers)
 
 
