@@ -8,7 +8,8 @@ Source: architecture section 4; spec A-17, A-18, C-01, S-09, S-13.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -40,7 +41,7 @@ from treadle.model.errors import (
     TurnRejected,
     WireError,
 )
-from treadle.model.ids import EngineId
+from treadle.model.ids import EngineId, ThreadId
 from treadle.model.message import ASSISTANT, Entry, text_of
 from treadle.model.turn import ContextAssembled, EntryCommitted, Notice, Outcome, ThreadChanged
 from treadle.observe import bind, emit
@@ -103,6 +104,7 @@ class _Attempt:
         self._params = params
         self._emit = emit_event
         self._state = TurnState()
+        self._began_s = services.clock.monotonic()
 
     async def run(self) -> AttemptResult:
         services, params = self._services, self._params
@@ -137,8 +139,29 @@ class _Attempt:
         opened = await opener.open(binding, projected)
         self._step(machine.ThreadOpened(thread_id=opened.binding.thread_id, resumed=opened.resumed))
         with bind(thread_id=opened.binding.thread_id):
-            await self._announce(gathered, opened)
-            return await self._turn(client, gathered, opened)
+            async with self._released_on_error(client, opened.binding.thread_id):
+                if self._params.abort.aborted:
+                    return await self._stopped_before_it_began(client, opened)
+                await self._announce(gathered, opened)
+                return await self._turn(client, gathered, opened)
+
+    @asynccontextmanager
+    async def _released_on_error(
+        self, client: CodexClient, thread_id: ThreadId
+    ) -> AsyncIterator[None]:
+        """Give the subscription back where the attempt ends on an error of ours (spec C-15)."""
+        try:
+            yield
+        except (StoreError, RpcError):
+            await self._services.threads.unsubscribe(client, thread_id)
+            raise
+
+    async def _stopped_before_it_began(self, client: CodexClient, opened: Opened) -> AttemptResult:
+        """Nothing was sent, and nobody waits for this thread any more (spec S-13)."""
+        self._step(machine.CancelAsked())
+        self._step(machine.TurnRejected())
+        await self._services.threads.unsubscribe(client, opened.binding.thread_id)
+        return AttemptResult(outcome=Outcome.STOPPED, text="", aborted=True)
 
     async def _first_attempt_counts(self, recovered: Recovered) -> AttemptResult:
         """Return what became of the first attempt, whose message the thread holds."""
@@ -173,11 +196,13 @@ class _Attempt:
             emit("turn.rejected", cause=refused)
             await self._withdraw_open_turn(binding)
             await services.threads.unsubscribe(client, binding.thread_id)
-            return _rejected(refused)
+            finisher = Finisher(services, params, self._emit, client, began_s=self._began_s)
+            return await finisher.refused(gathered, prompt, _rejected(refused))
         record = TurnRecord(
             opened=opened, binding=binding, gathered=gathered, prompt=prompt, played=played
         )
-        return await Finisher(services, params, self._emit, client).finish(record)
+        finisher = Finisher(services, params, self._emit, client, began_s=self._began_s)
+        return await finisher.finish(record)
 
     async def _mirror_prompt(self, opened: Opened) -> tuple[Binding, Entry | None]:
         """Write the user's entry and, in the same transaction, that a turn is about to be sent.

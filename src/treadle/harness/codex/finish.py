@@ -71,10 +71,13 @@ class Finisher:
         params: AttemptParams,
         emit_event: Emit,
         peer: CodexPeer,
+        *,
+        began_s: float,
     ) -> None:
-        """Keep the parts."""
+        """Keep the parts; `began_s` is when the attempt began, monotonic."""
         self._services = services
         self._peer = peer
+        self._began_s = began_s
         self._params = params
         self._emit = emit_event
 
@@ -93,10 +96,22 @@ class Finisher:
             if budget.cancelled_caught:
                 degraded = "mirroring the turn took longer than its time"
         result = replace(self._result(record, mirrored), degraded=degraded)
-        await self._tell_engine(record, mirrored, result)
+        turn = self._turn_messages(record, mirrored)
+        await self._tell_engine(record.gathered, turn, result, mirrored=mirrored.written)
         await self._save_report(record, result)
         await self._put_away(record, result)
         emit("turn.settled", outcome=result.outcome.value, entries_count=len(result.entries))
+        return result
+
+    async def refused(
+        self, gathered: Gathered, prompt: Entry | None, result: AttemptResult
+    ) -> AttemptResult:
+        """Tell the engine of a turn that Codex refused: only the prompt is new (spec I-09, S3)."""
+        entries = () if prompt is None else (prompt,)
+        turn = tuple(entry.message for entry in entries)
+        result = replace(result, messages_snapshot=turn, entries=entries)
+        await self._tell_engine(gathered, turn, result, mirrored=True)
+        emit("turn.settled", outcome=result.outcome.value, entries_count=len(entries))
         return result
 
     # ---------------------------------------------------------------------------------- mirror
@@ -163,16 +178,21 @@ class Finisher:
     # ---------------------------------------------------------------------------------- engine
 
     async def _tell_engine(
-        self, record: TurnRecord, mirrored: _Mirrored, result: AttemptResult
+        self,
+        gathered: Gathered,
+        turn: tuple[Message, ...],
+        result: AttemptResult,
+        *,
+        mirrored: bool,
     ) -> None:
-        params, gathered = self._params, record.gathered
+        params = self._params
         end = TurnEnd(prompt_error=result.prompt_error is not None, aborted=result.aborted)
         call = gathered.call
         usage = result.attempt_usage
         context = runtime_context_from_usage(call, usage, observed_at=self._services.clock.now())
         finalized = FinalizeOutcome(succeeded=True)
         snapshot = None
-        if params.engine.is_active or mirrored.written:
+        if params.engine.is_active or mirrored:
             try:
                 snapshot = await self._services.store.transcript.snapshot(params.session.id)
             except StoreError as error:
@@ -183,9 +203,9 @@ class Finisher:
                 call,
                 messages=TurnMessages(
                     history=gathered.history,
-                    turn=self._turn_messages(record, mirrored),
+                    turn=turn,
                     snapshot=snapshot,
-                    mirrored=mirrored.written,
+                    mirrored=mirrored,
                 ),
                 pre_prompt_message_count=gathered.pre_prompt_message_count,
                 end=end,
@@ -198,7 +218,7 @@ class Finisher:
                 ctx=hook_context(params),
                 messages=snapshot if snapshot is not None else gathered.history,
                 success=result.outcome is Outcome.COMPLETED,
-                duration_s=0.0,
+                duration_s=self._services.clock.monotonic() - self._began_s,
             ),
         )
         if params.engine.is_active:

@@ -169,6 +169,12 @@ async def project(
             planned_items=tuple(item.item for item in items),
         )
     )
+    if changed.tools_allow is not None:
+        emit(
+            "hook.failed",
+            hook="before_prompt_build",
+            reason="toolsAllow cannot be obeyed: a Codex thread keeps the tools it started with",
+        )
     fitted = fit_turn_input(
         TurnInput(
             prompt_text=text,

@@ -19,7 +19,7 @@ from treadle.contract.store import Binding, BindingStore, Claim, Held, Injection
 from treadle.harness.codex import launch
 from treadle.harness.codex.peer import CodexPeer
 from treadle.harness.codex.rollout import Rollout, read_rollout
-from treadle.model.errors import RemoteProtocolError, RpcError, ThreadBusy
+from treadle.model.errors import RemoteProtocolError, RpcError, ThreadBusy, WireError
 from treadle.model.ids import ThreadId
 from treadle.model.json import JsonObject, JsonValue
 from treadle.observe import emit
@@ -146,8 +146,8 @@ class Threads:
         self._loaded.get(peer, set()).discard(thread_id)
         try:
             await peer.request("thread/unsubscribe", {"threadId": thread_id})
-        except RpcError as refused:
-            emit("thread.cleanup_failed", thread_id=thread_id, cause=refused)
+        except WireError as failed:
+            emit("thread.cleanup_failed", thread_id=thread_id, cause=failed)
         else:
             emit("thread.unsubscribed", thread_id=thread_id)
 
