@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from itertools import chain, pairwise
 from pathlib import Path
 
@@ -19,16 +22,23 @@ from tests.process.rig import (
     echo_tool,
     rig_over_model,
 )
+from treadle.contract.tool import DynamicTool, ToolImage, ToolResult, ToolText
 from treadle.engines.window import cut_at
 from treadle.model.json import JsonObject
 from treadle.model.message import text_of
-from treadle.protocol.responses import item_kind, item_role, item_text, with_id
+from treadle.protocol.responses import is_output, item_kind, item_role, item_text, with_id
+from treadle.runtime.service import Runtime
 from treadle.runtime.sessions import Session
 from treadle.testing.engine import RecordingEngine
 from treadle.testing.model import Answer
-from treadle.testing.replies import reasoning, reply
+from treadle.testing.replies import call, reasoning, reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.codex]
+
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5E"
+    "rkJggg=="
+)
 
 REPLACED_AT = 20
 RESTART_BEFORE = 16
@@ -200,3 +210,108 @@ async def test_a_window_rebases_at_its_cuts_and_only_grows_between_them(
 async def _stored_texts(rig: Rig) -> list[str]:
     async with rig.opened() as runtime:
         return [text_of(one.message) for one in await all_entries(rig.session(runtime))]
+
+
+async def test_long_outputs_images_and_failed_calls_come_back_as_they_were(
+    codex_binary: Path, scratch: Path
+) -> None:
+    """Decision 7, spec D-53: also what Codex cut, over a restart, and what failed."""
+    pixel = f"data:image/png;base64,{PIXEL}"
+    picture = DynamicTool(
+        name="picture",
+        description="Show a picture.",
+        input_schema={"type": "object"},
+        call=lambda _: ToolResult(content=(ToolText(text="see:"), ToolImage(data_url=pixel))),
+    )
+    longest = DynamicTool(
+        name="longest",
+        description="Say a lot.",
+        input_schema={"type": "object"},
+        call=lambda _: "\n".join(f"line {number}" for number in range(20_000)),
+    )
+
+    def failing(_: object) -> str:
+        raise RuntimeError("no such note")
+
+    broken = replace(longest, name="broken", call=failing)
+    calls = (
+        call("exec_command", {"cmd": "seq 1 40000"}),
+        call("exec_command", {"cmd": "cat /nonexistent; exit 3"}),
+        call("longest", {}),
+        call("picture", {}),
+        call("broken", {}),
+        call("nobody_knows", {}),
+        call("note", "{not json"),
+    )
+    engine = RecordingEngine()
+    turns: list[Turn] = []
+    async with rig_over_model(scratch, codex_binary) as rig:
+        for numbers in ((1, 2), (3,), (4, 5)):
+            async with rig.opened(
+                engine="recording",
+                engines={"recording": lambda _: engine},
+                tools=[echo_tool(), picture, longest, broken],
+            ) as runtime:
+                session = rig.session(runtime)
+                for number in numbers:
+                    engine.summary_of = 2 if number >= 4 else 0
+                    answers = map(reply, calls) if number in {2, 3} else ()
+                    turns.append(
+                        await rig.turn(session, f"message {number}", *answers, f"answer {number}")
+                    )
+    rebased, before = turns[3].input, turns[2].requests[-1].input
+    assert turns[3].decision == "rebase"
+    kept = before[_first_at(before, "message 2") :]
+    at = _first_at(rebased, "message 2")
+    assert bare(rebased[at : at + len(kept)]) == bare(kept)
+    assert sum(is_output(item) for item in kept) == 2 * len(calls)
+    assert_grows([*turns[3].requests, *turns[4].requests])
+
+
+@pytest.mark.parametrize("engine", ["legacy", "recording"])
+@pytest.mark.parametrize("why", ["tools changed", "thread gone", "provider changed"])
+async def test_a_thread_that_cannot_go_on_is_replaced_and_nothing_is_lost(
+    codex_binary: Path, scratch: Path, why: str, engine: str
+) -> None:
+    """Spec D-27, F-13, F-19, S-15; decisions 5, 7, 8: the new one holds what the old one held."""
+    async with rig_over_model(scratch, codex_binary) as rig:
+        other = ("models", "providers", "other")
+        rig.keys[*other, "baseUrl"] = rig.model.base_url
+        rig.keys[*other, "agentRuntime", "id"] = "codex"
+
+        def opened(model: str = PLAIN, *tools: DynamicTool) -> AbstractAsyncContextManager[Runtime]:
+            own = {"recording": lambda _: RecordingEngine()}
+            return rig.opened(engine=engine, engines=own, model=model, tools=tools)
+
+        async with opened(PLAIN, echo_tool()) as runtime:
+            session = rig.session(runtime)
+            note = reply(call("note", {"n": 1}))
+            thought = reply(reasoning("Hm."), "answer 1")
+            before = [
+                await rig.turn(session, "message 1", note, thought),
+                await rig.turn(session, "message 2", "answer 2"),
+            ]
+        if why == "thread gone":
+            shutil.rmtree(rig.codex_home / "sessions")
+        tools = () if why == "tools changed" else (echo_tool(),)
+        model = "other/scripted-1" if why == "provider changed" else PLAIN
+        async with opened(model, *tools) as runtime:
+            session = rig.session(runtime)
+            after = [
+                await rig.turn(session, f"message {number}", f"answer {number}")
+                for number in (3, 4)
+            ]
+            stored = [text_of(one.message) for one in await all_entries(session)]
+    assert [turn.decision for turn in after] == ["rebase", "continue"]
+    assert after[0].thread_id != before[0].thread_id
+    last = before[-1].requests[-1].input
+    old = [*last, _answer_like(last, 2)]
+    if why == "provider changed":  # what was sealed for one provider is of no use to another
+        old = [item for item in old if item_kind(item) != "reasoning"]
+    at = _first_at(after[0].input, "message 1")
+    expected = old[_first_at(old, "message 1") :]
+    assert bare(after[0].input[at:-1]) == bare(expected)
+    assert_grows([request for turn in after for request in turn.requests])
+    assert [text for text in stored if text] == [
+        f"{kind} {number}" for number in range(1, 5) for kind in ("message", "answer")
+    ]
