@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from treadle.contract.engine import Assembled, EngineInfo
+from treadle.contract.engine import Assembled, ContextProjection, EngineInfo
 from treadle.contract.store import Binding, Holding
 from treadle.harness.codex.planning import UNKNOWN_WINDOW, PlanningInput, TurnPlan, plan_turn
 from treadle.model.ids import EntryId, SessionId, ThreadId
@@ -234,3 +234,96 @@ def test_a_forced_fresh_thread_without_an_engines_answer_carries_the_mirror(
     done = planned(engine_active=engine_active, history=said, holding=holding(said), **forced)
     assert done.fresh_thread
     assert done.inject == tuple(said)
+
+
+ONCE = ContextProjection(mode="thread_bootstrap", epoch="one")
+
+
+def given_once(**changes: object) -> Binding:
+    """A thread that was given the context of the epoch `one`."""
+    seeded = planned(binding=None, assembled=replace(assembled(talk(1)), context_projection=ONCE))
+    return binding(engine=seeded.engine_record, **changes)
+
+
+@pytest.mark.parametrize("engine_active", [False, True], ids=["legacy", "assemble failed"])
+def test_what_a_thread_was_given_stays_known_while_no_engine_answers(engine_active: bool) -> None:
+    """Spec D-37, D-57: no fresh thread only because the engine was silent for a turn."""
+    bound = given_once()
+    silent = planned(binding=bound, engine_active=engine_active, assembled=None)
+    assert silent.engine_record == bound.engine
+    bound = replace(bound, engine=silent.engine_record)
+    asked = replace(assembled(talk(2)), context_projection=ONCE)
+    again = planned(binding=bound, assembled=asked)
+    assert again.plan == Continue(
+        reason=Reason.BOOTSTRAP_HELD, detail="matching-thread-bootstrap-binding"
+    )
+
+
+def test_a_fresh_thread_without_an_engine_has_no_engine_record() -> None:
+    """Spec D-37: it was given the mirror, no epoch of an engine."""
+    fresh = planned(
+        binding=given_once(), engine_active=False, history=talk(1), unfit_because="gone"
+    )
+    assert (fresh.fresh_thread, fresh.engine_record) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("mode", "projected", "total", "window", "is_left"),
+    [
+        ("auto", True, 241_198, 258_400, True),
+        ("auto", True, 232_000, 258_400, False),
+        ("auto", True, 241_198, None, True),
+        ("auto", True, None, 258_400, False),
+        ("auto", False, 241_198, 258_400, False),  # Codex compacts it (D-55)
+        ("prompt", False, 241_198, 258_400, True),
+    ],
+)
+def test_a_nearly_full_thread_is_left_where_its_context_was_projected_as_a_whole(
+    mode: str, projected: bool, total: int | None, window: int | None, is_left: bool
+) -> None:
+    """Spec D-40."""
+    said = talk(2)
+    bound = given_once(last_total=total, window=window)
+    if not projected:
+        bound = replace(bound, engine=None)
+    answer = assembled(said)
+    if projected:
+        answer = replace(answer, context_projection=ONCE)
+    done = planned(binding=bound, mode=mode, holding=holding(said), assembled=answer)
+    assert done.fresh_thread == is_left
+
+
+def test_a_pinned_thread_is_not_left_however_full_it_is() -> None:
+    """Spec D-56."""
+    full = given_once(last_total=258_000, window=258_400, pinned=True, overflowed=True)
+    done = planned(binding=full, assembled=replace(assembled(talk(1)), context_projection=ONCE))
+    assert not done.fresh_thread
+
+
+def test_a_thread_whose_turn_did_not_fit_is_given_up_by_the_next_one() -> None:
+    """Spec F-25; without an engine it stays Codex's."""
+    said = talk(1)
+    full = binding(overflowed=True)
+    done = planned(binding=full, holding=holding(said), assembled=assembled(said))
+    assert isinstance(done.plan, Rebase)
+    legacy = planned(binding=full, engine_active=False, history=said)
+    assert legacy.plan == Continue(reason=Reason.LEGACY)
+
+
+def test_an_app_server_without_injection_gets_everything_as_text() -> None:
+    """Spec D-49, decision 9: only the carrier changes."""
+    said = talk(2)
+    done = planned(supports_inject=False, holding=holding(said), assembled=assembled(said))
+    assert done.plan == PromptCarrier(reason=Reason.NO_INJECTION)
+    assert (done.quoted, done.inject) == (tuple(said), ())
+
+
+def test_a_compaction_of_a_projected_thread_is_answered_once_by_an_engine_that_owns_it() -> None:
+    """Spec D-55, decision 4."""
+    owner = replace(ENGINE, owns_compaction=True)
+    asked = replace(assembled(talk(1)), context_projection=ONCE)
+    seeded = planned(binding=None, engine=owner, assembled=asked)
+    bound = binding(engine=seeded.engine_record, window=1_000, compactions_seen=1)
+    assert planned(binding=bound, engine=owner, assembled=asked).fresh_thread
+    answered = replace(bound, rebased_for_compaction=True)
+    assert not planned(binding=answered, engine=owner, assembled=asked).fresh_thread

@@ -105,7 +105,7 @@ CASES: tuple[tuple[str, PlanInput, Plan], ...] = (
     (
         "no thread, no injection",
         replace(BASE, thread_exists=False, supports_inject=False),
-        PromptCarrier(reason=Reason.NO_INJECTION, fresh_thread=True, detail="new-thread"),
+        PromptCarrier(reason=Reason.NO_INJECTION, fresh_thread=True, cause=Reason.NEW_THREAD),
     ),
     (
         "legacy never looks at the list",
@@ -211,7 +211,12 @@ CASES: tuple[tuple[str, PlanInput, Plan], ...] = (
     (
         "bootstrap by prompt",
         replace(BASE, bootstrap=PROJECT, mode="prompt"),
-        PromptCarrier(reason=Reason.MODE_PROMPT, fresh_thread=True, detail="projection-mismatch"),
+        PromptCarrier(
+            reason=Reason.MODE_PROMPT,
+            fresh_thread=True,
+            cause=Reason.BOOTSTRAP_EPOCH,
+            detail="projection-mismatch",
+        ),
     ),
     (
         "bootstrap, pinned",

@@ -57,6 +57,20 @@ CASES = [
         (TurnCommand.OPEN_FRESH_THREAD, TurnCommand.START_TURN),
     ),
     Case(
+        "a running turn that overflows with nothing said is tried once on a fresh thread",
+        TurnState(phase=Phase.RUNNING, thread_id=THREAD, turn_id=TURN, resumed=True),
+        m.Overflowed(),
+        Phase.STARTING,
+        (TurnCommand.OPEN_FRESH_THREAD, TurnCommand.START_TURN),
+    ),
+    Case(
+        "overflow of a fresh thread's turn changes nothing",
+        TurnState(phase=Phase.RUNNING, thread_id=THREAD, turn_id=TURN),
+        m.Overflowed(),
+        Phase.RUNNING,
+        (),
+    ),
+    Case(
         "overflow on a fresh thread fails",
         TurnState(phase=Phase.STARTING, thread_id=THREAD),
         m.Overflowed(),

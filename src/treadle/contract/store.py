@@ -260,6 +260,9 @@ class Binding:
     Source: spec D-40.
     """
 
+    overflowed: bool = False
+    """Whether its last turn did not fit: an engine's next turn gets a fresh thread (spec F-25)."""
+
     supersessions: int = 0
     """How often this thread was given a changed addition (spec E-15)."""
 

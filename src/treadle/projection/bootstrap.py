@@ -135,7 +135,12 @@ def leaves_bootstrap(bound: JsonObject | None, request: BootstrapRequest | None)
 
     That costs one fresh thread. Source: spec D-36.
     """
-    return request is None and _projection(bound) is not None
+    return request is None and has_projection(bound)
+
+
+def has_projection(bound: JsonObject | None) -> bool:
+    """Whether a binding's engine record says that its thread was given a context for an epoch."""
+    return _projection(bound) is not None
 
 
 def _reason(given: BootstrapInput) -> BootstrapReason:

@@ -14,12 +14,15 @@ import msgspec
 from treadle.model.json import JsonObject, JsonValue
 from treadle.model.text import redact
 
+CONTEXT_OVERFLOW: Final = "turn.context_overflow"
+"""Our code for a context that does not fit the model's window."""
+
 _DEFAULT: Final = "Codex ended the turn without saying why."
 _READ_IT: Final = "Read the message; what you said is kept, so you can go on or say it again."
 
 _KNOWN: Final[Mapping[str, tuple[str, str, bool]]] = MappingProxyType({
     "contextWindowExceeded": (
-        "turn.context_overflow",
+        CONTEXT_OVERFLOW,
         "Start a new session, or choose a context engine that keeps the context smaller.",
         False,
     ),

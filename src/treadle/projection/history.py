@@ -157,6 +157,9 @@ class PromptCarrier:
     fresh_thread: bool = False
     """On a new thread: there is none, or the old one cannot be used."""
 
+    cause: Reason | None = None
+    """Why it is a new thread."""
+
     detail: str = ""
 
 
@@ -191,6 +194,8 @@ def _bootstrap_plan(given: PlanInput, decision: BootstrapDecision) -> Plan:
     if given.unfit_because is not None and given.thread_exists:
         return _fresh(given, Reason.THREAD_UNFIT, given.unfit_because)
     if not decision.project and given.thread_exists and given.holding_known:
+        if isinstance(_compacted_plan(given), Rebase):
+            return _fresh(given, Reason.COMPACTED, "")
         return Continue(reason=Reason.BOOTSTRAP_HELD, detail=detail)
     if decision.project or not given.thread_exists:
         return _fresh(given, Reason.BOOTSTRAP_EPOCH, detail)
@@ -213,7 +218,7 @@ def _fresh_reason(given: PlanInput) -> tuple[Reason, str] | None:
 
 def _fresh(given: PlanInput, reason: Reason, detail: str) -> Plan:
     if given.wanted and (carrier := _carrier_reason(given)) is not None:
-        return PromptCarrier(reason=carrier, fresh_thread=True, detail=detail or reason.value)
+        return PromptCarrier(reason=carrier, fresh_thread=True, cause=reason, detail=detail)
     if given.thread_exists:
         return Rebase(reason=reason, detail=detail)
     return Seed(reason=reason, detail=detail)
@@ -380,5 +385,8 @@ def explain(done: Plan) -> str:
         case PromptCarrier(fresh_thread=fresh):
             where = " on a fresh thread" if fresh else ""
             what = f"Sent the context as quoted text before the prompt{where}."
+    why = _SENTENCES[done.reason]
+    if isinstance(done, PromptCarrier) and done.cause is not None:
+        why = f"{why} {_SENTENCES[done.cause]}"
     detail = f" ({done.detail})" if done.detail else ""
-    return f"{what} {_SENTENCES[done.reason]}{detail}"
+    return f"{what} {why}{detail}"

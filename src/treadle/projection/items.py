@@ -31,7 +31,7 @@ from treadle.model.turn import (
     TurnStarted,
 )
 from treadle.projection.entries import SnapshotInput
-from treadle.projection.fault import turn_fault
+from treadle.projection.fault import CONTEXT_OVERFLOW, turn_fault
 from treadle.projection.ledger import COMMENTARY, ItemLedger, ItemState, is_spoken
 from treadle.projection.raw_entries import output_key
 from treadle.projection.snapshot import snapshot_entries
@@ -129,6 +129,12 @@ class TurnProjection:
     def end(self) -> TurnEnd | None:
         """How it ended, once it has."""
         return self._end
+
+    @property
+    def overflowed(self) -> bool:
+        """Whether the turn failed because its context does not fit the window (spec D-41)."""
+        error = self._end.error if self._end is not None else None
+        return error is not None and error.get("code") == CONTEXT_OVERFLOW
 
     @property
     def error(self) -> JsonObject | None:

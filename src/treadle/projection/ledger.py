@@ -19,7 +19,7 @@ from treadle.projection.tool_items import (
     may_have_side_effects,
     tool_meta,
 )
-from treadle.protocol.items import AgentMessage, ContextCompaction, ThreadItem
+from treadle.protocol.items import AgentMessage, ContextCompaction, ThreadItem, UserMessage
 
 SILENT_TOKEN: Final = "NO_REPLY"
 """What the model says to say nothing (spec G-06)."""
@@ -144,6 +144,11 @@ class ItemLedger:
             or self.tool_metas
             or self.lifecycle.active_count
         )
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the model gave nothing at all: only the user's message was seen."""
+        return all(isinstance(state.item, UserMessage) for state in self._items.values())
 
     def seen(self) -> tuple[SeenItem, ...]:
         """Return the items in order, an unfinished message with what was streamed of it."""

@@ -22,6 +22,7 @@ from treadle.contract.engine import (
     BootstrapResult,
     CompactParams,
     CompactResult,
+    ContextProjection,
     EngineContext,
     EngineInfo,
     IngestBatchParams,
@@ -75,6 +76,9 @@ class RecordingEngine:
     recalled: str | None = None
     """Text of a message that the next assembly puts in front of all others."""
 
+    projection: ContextProjection = field(default_factory=ContextProjection)
+    """How the next assembly asks to be carried."""
+
     reads: bool = True
     """Whether it reads the messages it is given; False leaves a lazy sequence untouched."""
 
@@ -119,6 +123,7 @@ class RecordingEngine:
             messages=messages,
             estimated_tokens=0,
             system_prompt_addition=self.addition,
+            context_projection=self.projection,
         )
 
     def after_turn(self, params: AfterTurnParams) -> None:

@@ -47,6 +47,7 @@ from treadle.model.turn import ContextAssembled, EntryCommitted, Notice, Outcome
 from treadle.observe import bind, emit
 from treadle.projection.context_report import decision_name
 from treadle.projection.history import explain
+from treadle.wire.binary import HISTORY_FLOOR
 from treadle.wire.client import CodexClient
 
 CAPABILITIES: Final[frozenset[Capability]] = frozenset({
@@ -58,6 +59,10 @@ CAPABILITIES: Final[frozenset[Capability]] = frozenset({
     "thread-bootstrap-projection",
 })
 """What this harness offers to engines (spec B-26); `runtime-llm-complete` is not built yet."""
+
+
+OVERFLOWED: Final = "the last try did not fit into its window"
+"""Why a turn is sent once more on a fresh thread (spec D-41)."""
 
 
 class CodexHarness:
@@ -129,7 +134,9 @@ class _Attempt:
             if recovered.open_run == params.run_id and recovered.reached_thread:
                 # This run's own first attempt: it is never sent a second time (INV-9, INV-10).
                 return await self._first_attempt_counts(recovered)
-        gathered = await gather(services, params)
+        gathered = await gather(
+            services, params, supports_inject=client.info.version >= HISTORY_FLOOR
+        )
         projected = await project(services, params, gathered, binding)
         if params.abort.aborted:
             self._step(machine.CancelAsked())
@@ -137,6 +144,17 @@ class _Attempt:
         self._step(machine.PromptReady())
         opener = ThreadOpener(services, params, client, gathered)
         opened = await opener.open(binding, projected)
+        sent = await self._on_thread(client, gathered, opened)
+        if isinstance(sent, Binding):
+            opened = await opener.fresh(replace(opened, binding=sent), OVERFLOWED)
+            sent = await self._on_thread(client, gathered, opened)
+            assert not isinstance(sent, Binding), "a turn is sent again only once (machine)"
+        return sent
+
+    async def _on_thread(
+        self, client: CodexClient, gathered: Gathered, opened: Opened
+    ) -> AttemptResult | Binding:
+        """Run the turn; the stored binding where it has to be sent again on a fresh thread."""
         self._step(machine.ThreadOpened(thread_id=opened.binding.thread_id, resumed=opened.resumed))
         with bind(thread_id=opened.binding.thread_id):
             async with self._released_on_error(client, opened.binding.thread_id):
@@ -185,7 +203,9 @@ class _Attempt:
             thread_id=recovered.binding.thread_id,
         )
 
-    async def _turn(self, client: CodexClient, gathered: Gathered, opened: Opened) -> AttemptResult:
+    async def _turn(
+        self, client: CodexClient, gathered: Gathered, opened: Opened
+    ) -> AttemptResult | Binding:
         services, params = self._services, self._params
         binding, prompt = await self._mirror_prompt(opened)
         stream = TurnStream(services, params, self._emit, client, opened, self._state)
@@ -198,6 +218,9 @@ class _Attempt:
             await services.threads.unsubscribe(client, binding.thread_id)
             finisher = Finisher(services, params, self._emit, client, began_s=self._began_s)
             return await finisher.refused(gathered, prompt, _rejected(refused))
+        self._state = played.state
+        if played.goes_again:
+            return binding
         record = TurnRecord(
             opened=opened, binding=binding, gathered=gathered, prompt=prompt, played=played
         )
@@ -219,8 +242,9 @@ class _Attempt:
         stored = await self._services.store.transcript.append(
             params.claim, [entry] if entry is not None else [], binding=binding
         )
-        for one in stored:
-            await self._emit(EntryCommitted(run_id=params.run_id, entry=one))
+        if not self._state.retried_fresh:  # watchers hear of it once (spec H-09)
+            for one in stored:
+                await self._emit(EntryCommitted(run_id=params.run_id, entry=one))
         written = await self._services.store.bindings.get(params.session.id)
         assert written is not None, "it was written a moment ago under our claim"
         return written, stored[0] if stored else None
@@ -282,9 +306,10 @@ def _notices(gathered: Gathered, opened: Opened) -> Sequence[tuple[str, str]]:
             f"The context engine gave no context for this turn: {gathered.assemble_failed}",
         ))
     if opened.injection_failed is not None:
+        how = "goes without it" if opened.resumed else "gets it as quoted text"
         notices.append((
             "injection_failed",
-            "Codex refused the engine's context; the turn runs without it:"
+            f"Codex refused to take the context as items; the turn {how}:"
             f" {opened.injection_failed}",
         ))
     if opened.projected.dropped_chars:

@@ -35,7 +35,7 @@ from treadle.harness.lifecycle import (
 from treadle.model.errors import ProcessExited, StoreError, TurnInterrupted, WireError
 from treadle.model.json import JsonObject
 from treadle.model.message import ASSISTANT, Entry, EntryKind, Message, NewEntry
-from treadle.model.turn import EntryCommitted, Notice, Outcome
+from treadle.model.turn import EntryCommitted, Notice, Outcome, Usage
 from treadle.observe import emit
 from treadle.projection.history import Rebase
 
@@ -166,6 +166,8 @@ class Finisher:
             rollout_offset=rollout.end_offset if rollout is not None else binding.rollout_offset,
             model=projection.model or binding.model,
             window=(usage.window if usage is not None else None) or binding.window,
+            last_total=_last_total(binding, usage, compactions),
+            overflowed=projection.overflowed,
             rebased_for_compaction=_rebased_for_compaction(record, compactions),
         )
 
@@ -305,6 +307,13 @@ def _again(entry: Entry) -> NewEntry:
         run_id=entry.run_id,
         meta=entry.meta,
     )
+
+
+def _last_total(binding: Binding, usage: Usage | None, compactions: int) -> int | None:
+    """Return how full the thread is; after a compaction the next turn has to tell (D-40)."""
+    if compactions > 0:
+        return None
+    return usage.total if usage is not None else binding.last_total
 
 
 def _rebased_for_compaction(record: TurnRecord, compactions: int) -> bool:

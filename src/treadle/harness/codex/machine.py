@@ -9,6 +9,7 @@ Knows nothing of clients, stores or engines; `attempt` carries the commands out.
     STARTING   TurnAccepted                  RUNNING    -
     STARTING   TurnRejected                  FAILED     Release
     STARTING   Overflowed on a resumed one   STARTING   OpenFreshThread, StartTurn   (once)
+    RUNNING    Overflowed on a resumed one   STARTING   OpenFreshThread, StartTurn   (once)
     RUNNING    ItemSeen                      RUNNING    Mirror
     RUNNING    QuestionAsked                 RUNNING    Ask
     RUNNING    QuestionSettled               RUNNING    -
@@ -118,7 +119,10 @@ class TurnRejected:
 
 @dataclass(frozen=True, slots=True)
 class Overflowed:
-    """`turn/start` was refused because the context does not fit."""
+    """The context did not fit, and nothing was said or done.
+
+    `turn/start` was refused for it, or the turn ended with it; Codex 0.163 does the latter.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +258,9 @@ def _before_start(state: TurnState, event: ClaimHeld | PromptReady | PrepareFail
 def _starting(
     state: TurnState, event: ThreadOpened | TurnAccepted | TurnRejected | Overflowed
 ) -> Step:
+    may_retry = state.resumed and not state.retried_fresh and not state.cancelled
+    if state.phase is Phase.RUNNING and isinstance(event, Overflowed) and may_retry:
+        return _on_a_fresh_thread(state)
     if state.phase is not Phase.STARTING:
         return state, ()
     match event:
@@ -264,11 +271,23 @@ def _starting(
             return stopping, (TurnCommand.INTERRUPT,)
         case TurnAccepted(turn_id=turn_id):
             return replace(state, phase=Phase.RUNNING, turn_id=turn_id), ()
-        case Overflowed() if state.resumed and not state.retried_fresh and not state.cancelled:
-            retried = replace(state, retried_fresh=True, resumed=False, thread_id=None)
-            return retried, (TurnCommand.OPEN_FRESH_THREAD, TurnCommand.START_TURN)
+        case Overflowed() if may_retry:
+            return _on_a_fresh_thread(state)
         case Overflowed() | TurnRejected():
             return replace(state, phase=Phase.FAILED), (TurnCommand.RELEASE,)
+
+
+def _on_a_fresh_thread(state: TurnState) -> Step:
+    retried = replace(
+        state,
+        phase=Phase.STARTING,
+        retried_fresh=True,
+        resumed=False,
+        thread_id=None,
+        turn_id=None,
+        open_questions=frozenset(),
+    )
+    return retried, (TurnCommand.OPEN_FRESH_THREAD, TurnCommand.START_TURN)
 
 
 def _broken_off(state: TurnState, event: WireLost | CancelAsked) -> Step:

@@ -24,6 +24,7 @@ from treadle.projection.bootstrap import (
     bootstrap_request,
     decide_bootstrap,
     engine_record,
+    has_projection,
     leaves_bootstrap,
     policy_fingerprint,
 )
@@ -49,6 +50,9 @@ from treadle.projection.wanted import Wanted, wanted_messages
 
 UNKNOWN_WINDOW: Final = 258_400
 """Tokens: what Codex assumes of a model that it does not know (facts, section 2)."""
+
+NEAR_WINDOW_SHARE: Final = 0.9
+"""Of the window: past it Codex would soon compact what was projected (spec D-40)."""
 
 DAMPENED: Final = "dampened"
 """Key of the engine record: what was wanted in the last dampened turn, and for how many turns."""
@@ -133,6 +137,8 @@ def plan_turn(given: PlanningInput) -> TurnPlan:
     if record is not None and decided.reason is Reason.DAMPENED:
         record = {**record, DAMPENED: _dampened(hashes, steady)}
     done = _carried_out(given, decided, wanted, hashes)
+    if record is None and given.binding is not None and not done.fresh_thread:
+        record = given.binding.engine  # nobody was asked: what the thread was given stays true
     return TurnPlan(
         plan=decided,
         inject=done.inject,
@@ -193,7 +199,7 @@ def _bootstrap(
         given.engine, citations_mode=given.citations_mode, projection_max_chars=None
     )
     if given.assembled is None:
-        return engine_record(given.engine.id, fingerprint, None), None, None
+        return None, None, None
     request, warning = bootstrap_request(given.assembled.context_projection)
     record = engine_record(given.engine.id, fingerprint, request)
     if request is None:
@@ -228,7 +234,7 @@ def _plan_input(
         owns_compaction=given.engine.owns_compaction,
         assemble_failed=given.engine_active and assembled is None,
         tools_compatible=_tools_compatible(given),
-        unfit_because=given.unfit_because,
+        unfit_because=given.unfit_because or _no_room(given),
         pinned=binding.pinned if binding is not None else False,
         supports_inject=given.supports_inject,
         mode=given.mode,
@@ -241,6 +247,26 @@ def _plan_input(
         wanted_tokens=assembled.estimated_tokens if assembled is not None else None,
         window=binding.window if binding is not None else None,
     )
+
+
+def _no_room(given: PlanningInput) -> str | None:
+    """Say why a thread has no room for the engine's context, which a fresh one gets anew.
+
+    Its last turn did not fit (F-25), or it is nearly full and its context was projected as a whole,
+    once or as text (D-40). All other threads are Codex's to compact (D-55).
+    """
+    binding = given.binding
+    if binding is None or given.assembled is None:
+        return None
+    if binding.overflowed:
+        return "its last turn did not fit into its window"
+    as_text = given.mode == "prompt" or not given.supports_inject
+    if binding.last_total is None or not (as_text or has_projection(binding.engine)):
+        return None
+    window = binding.window or UNKNOWN_WINDOW
+    if binding.last_total < window * NEAR_WINDOW_SHARE:
+        return None
+    return f"{binding.last_total:,} of the {window:,} tokens of its window are used"
 
 
 def steady_turns(binding: Binding | None, hashes: Sequence[str]) -> int:

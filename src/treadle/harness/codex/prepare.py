@@ -64,6 +64,9 @@ class Gathered:
     instructions: str
     """The composed developer instructions, the addition last (spec E-02)."""
 
+    supports_inject: bool = True
+    """Whether items can be put into a thread of this app-server; else the context goes as text."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projected:
@@ -79,7 +82,9 @@ class Projected:
     dropped_chars: int = 0
 
 
-async def gather(services: CodexServices, params: AttemptParams) -> Gathered:
+async def gather(
+    services: CodexServices, params: AttemptParams, *, supports_inject: bool = True
+) -> Gathered:
     """Build tools.
 
     Read history, ask the engine. Raises: TreadleError only for what no fallback covers.
@@ -111,6 +116,7 @@ async def gather(services: CodexServices, params: AttemptParams) -> Gathered:
         pre_prompt_message_count=len(history),
         addition=addition,
         instructions=compose(sections),
+        supports_inject=supports_inject,
     )
 
 
@@ -289,6 +295,7 @@ def _plan(
             citations_mode=services.settings.memory.citations,
             count_tokens=lambda message: message_tokens(services, message),
             unfit_because=unfit_because,
+            supports_inject=gathered.supports_inject,
         )
     )
 

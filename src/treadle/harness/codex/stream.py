@@ -64,6 +64,11 @@ class Played:
 
     timed_out: bool = False
 
+    @property
+    def goes_again(self) -> bool:
+        """Whether the turn did not fit and has to be sent once more, on a fresh thread."""
+        return self.state.phase is Phase.STARTING
+
 
 class TurnStream:
     """Plays one turn."""
@@ -174,6 +179,8 @@ class TurnStream:
             for event in projection.feed(got.method, got.params()):
                 await self._tell(event)
             if projection.end is not None and projection.turn_id is not None:
+                if self._goes_again(projection):
+                    return None
                 self._step(
                     machine.TurnEnded(
                         thread_id=self._thread_id,
@@ -182,6 +189,14 @@ class TurnStream:
                     )
                 )
         return None
+
+    def _goes_again(self, projection: TurnProjection) -> bool:
+        """Whether a turn that did not fit is sent once more, on a fresh thread (spec D-41)."""
+        if not (self._opened.may_start_over and projection.overflowed):
+            return False
+        if not projection.items.is_untouched:
+            return False
+        return TurnCommand.OPEN_FRESH_THREAD in self._step(machine.Overflowed())
 
     # ------------------------------------------------------------------------------ stopping
 
