@@ -46,7 +46,7 @@ from treadle.model.message import ASSISTANT, Entry, text_of
 from treadle.model.turn import ContextAssembled, EntryCommitted, Notice, Outcome, ThreadChanged
 from treadle.observe import bind, emit
 from treadle.projection.context_report import decision_name
-from treadle.projection.history import explain
+from treadle.projection.history import Reason, explain
 from treadle.wire.binary import HISTORY_FLOOR
 from treadle.wire.client import CodexClient
 
@@ -312,6 +312,8 @@ def _notices(gathered: Gathered, opened: Opened) -> Sequence[tuple[str, str]]:
             f"Codex refused to take the context as items; the turn {how}:"
             f" {opened.injection_failed}",
         ))
+    if opened.projected.turn.plan.reason is Reason.NEEDS_SMALLER_CONTEXT:
+        notices.append(("needs_smaller_context", explain(opened.projected.turn.plan)))
     if opened.projected.dropped_chars:
         notices.append((
             "context_cut",
