@@ -228,6 +228,13 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
         return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
     failed_count = 0
+    _formatted: tuple[logging.LogRecord, str] | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format each record once: rotating asks for its length before it is written."""
+        if self._formatted is None or self._formatted[0] is not record:
+            self._formatted = (record, super().format(record))
+        return self._formatted[1]
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Count the lost record: a full disk must neither stop turns nor flood the terminal."""

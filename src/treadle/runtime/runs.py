@@ -7,7 +7,7 @@ exception of the service. Source: architecture section 4; spec A-01, A-08, A-14,
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -125,9 +125,8 @@ class Runs:
             site.name.key, agent_id=site.name.agent_id, owner=site.owner, cwd=site.cwd
         )
         model = self._model(request, session, agent.model)
-        cwd = await self._cwd(session, agent.workspace)
         engine_id = self._engine_id(request, session, agent.engine)
-        context = await self._engine_context(engine_id, session, cwd)
+        context = await self._engine_context(engine_id, session, agent.workspace)
         async with services.registry.lease(
             engine_id, context, explicit=request.engine is not None
         ) as resolution:
@@ -142,7 +141,7 @@ class Runs:
                     params = self._params(handle, request, session, claim)(
                         engine=resolution.engine,
                         model=selection.model,
-                        cwd=cwd,
+                        cwd=context.workspace_dir,
                         context_token_budget=self._window(selection.model),
                     )
                     return await self._attempts(harness, params, handle.publish)
@@ -228,29 +227,29 @@ class Runs:
         return request.engine or (chosen if isinstance(chosen, str) else agent_engine)
 
     async def _engine_context(
-        self, engine_id: str, session: SessionRecord, cwd: str
+        self, engine_id: str, session: SessionRecord, workspace: Path | None
     ) -> EngineContext:
-        """Return what the engine's factory is given; its data directory is made, private (B-01)."""
+        """Return what the engine's factory is given; its data directory is made, private (B-01).
+
+        The working folder is the session's, else the agent's, whose own one is made. Raises:
+        UsageError if it is not there.
+        """
         paths = self._services.paths
         data_dir: Path | None = paths.state / "engines" / engine_id
         if ENGINE_ID.fullmatch(engine_id) is None:
             data_dir = None  # an id that is no name of a folder is no engine's either
-        if data_dir is not None and engine_id != LEGACY:
-            make = partial(data_dir.mkdir, mode=0o700, parents=True, exist_ok=True)
-            await anyio.to_thread.run_sync(make)
+        own = paths.agent_workspace(session.agent_id)
+        folder = Path(session.cwd) if session.cwd is not None else workspace or own
+        made = [data_dir] if data_dir is not None and engine_id != LEGACY else []
+        if folder == own:
+            made.append(own)
+        await anyio.to_thread.run_sync(_ready_folders, folder, made)
         return EngineContext(
             config=self._services.engine_configs.get(engine_id, {}),
             agent_dir=str(paths.agent_dir(session.agent_id)),
-            workspace_dir=cwd,
+            workspace_dir=str(folder),
             data_dir=str(data_dir) if data_dir is not None else None,
         )
-
-    async def _cwd(self, session: SessionRecord, workspace: Path | None) -> str:
-        """Return the working folder: the session's, else the agent's, whose own one is made."""
-        own = self._services.paths.agent_workspace(session.agent_id)
-        folder = Path(session.cwd) if session.cwd is not None else workspace or own
-        await anyio.to_thread.run_sync(_ready_folder, folder, folder == own)
-        return str(folder)
 
     def _params(
         self, handle: RunHandle, request: RunRequest, session: SessionRecord, claim: Claim
@@ -282,10 +281,13 @@ class Runs:
         return entry.context_window if entry is not None else None
 
 
-def _ready_folder(folder: Path, is_ours: bool) -> None:
-    """Make our own folder, private; refuse another that is not there. Raises: UsageError."""
-    if is_ours:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _ready_folders(folder: Path, made: Sequence[Path]) -> None:
+    """Make our own folders, private; refuse a working folder that is not there.
+
+    Raises: UsageError.
+    """
+    for own in made:
+        own.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not folder.is_dir():
         raise UsageError(
             f"the working folder {str(folder)!r} is not there",
