@@ -12,6 +12,7 @@ from tests.process.rig import Turn, assert_grows, rig_over_model
 from treadle.contract.engine import Assembled, AssembleParams
 from treadle.protocol.responses import item_role, item_text
 from treadle.testing.engine import RecordingEngine
+from treadle.testing.replies import Usage, reply
 
 pytestmark = [pytest.mark.anyio, pytest.mark.codex]
 
@@ -143,3 +144,34 @@ def developer_text(turn: Turn) -> str:
 
 def assert_no_user_text_holds(text: str, turns: Sequence[Turn]) -> None:
     assert not [said for turn in turns for said in turn.requests[-1].texts("user") if text in said]
+
+
+@pytest.mark.parametrize("restart", [False, True], ids=["warm", "restarted"])
+async def test_after_a_native_compaction_the_current_instructions_are_given_again(
+    codex_binary: Path, scratch: Path, restart: bool
+) -> None:
+    """Spec E-15, D-55: Codex drops our item and issues the thread's first instructions again."""
+    engine = RecordingEngine(addition="Rule A: x.")
+    full = reply("answer 2", usage=Usage(input=245_000))
+    async with rig_over_model(scratch, codex_binary) as rig:
+        async with rig.opened(
+            engine="recording", engines={"recording": lambda _: engine}
+        ) as runtime:
+            session = rig.session(runtime)
+            await rig.turn(session, "message 1", "answer 1")
+            engine.addition = "Rule B: y."
+            second = await rig.turn(session, "message 2", full)
+            compacted = await rig.turn(session, "message 3", "The summary.", "answer 3")
+            assert compacted.requests[0].is_compaction
+            if not restart:
+                after = await rig.turn(session, "message 4", "answer 4")
+        if restart:
+            async with rig.opened(
+                engine="recording", engines={"recording": lambda _: engine}
+            ) as runtime:
+                after = await rig.turn(rig.session(runtime), "message 4", "answer 4")
+                steady = await rig.turn(rig.session(runtime), "message 5", "answer 5")
+                assert steady.requests[0].raw.decode().count("Rule B: y.") == 1
+    assert len({second.thread_id, compacted.thread_id, after.thread_id}) == 1
+    assert "Rule B: y." in after.requests[0].texts("developer")[-1]
+    assert_grows([compacted.requests[-1], *after.requests])
