@@ -287,17 +287,15 @@ def command(path: Path) -> dict[tuple[str, ...], JsonValue]:
 class TurningEngine(RecordingEngine):
     """Gives the messages back as they came, and changes its mind where the test says so."""
 
-    appended: str | None = None
-    """Text of a message that the next assembly puts behind all others."""
+    appended: tuple[str, ...] = ()
+    """Texts of messages that the next assembly puts behind all others."""
 
     def assemble(self, params: AssembleParams) -> Assembled:
         """Do as a recording engine does, then append."""
         given = super().assemble(params)
-        if self.appended is None:
-            return given
-        more: Message = user_message(self.appended)
+        more: list[Message] = [user_message(text) for text in self.appended]
         return Assembled(
-            messages=[*given.messages, more],
+            messages=[*given.messages, *more],
             estimated_tokens=0,
             system_prompt_addition=given.system_prompt_addition,
         )
@@ -310,7 +308,7 @@ class TurningEngine(RecordingEngine):
             case "supersede":
                 self.addition = "ADDITION-B"
             case "extend":
-                self.appended = "APPENDED"
+                self.appended = ("APPENDED-1", "APPENDED-2")
             case other:
                 raise ValueError(other)
 
@@ -379,7 +377,7 @@ async def run_child(plan: ChildPlan) -> tuple[int, list[str]]:
         stderr=None,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
-    return ended.returncode, ended.stdout.decode().split("\n")
+    return ended.returncode, ended.stdout.decode().split("\n")[:-1]
 
 
 def _plain(plan: ChildPlan) -> dict[str, object]:

@@ -83,8 +83,9 @@ os.execv({str(codex_binary)!r}, [{str(codex_binary)!r}, *sys.argv[1:]])
 
 
 @pytest.mark.parametrize("has_output", [False, True], ids=["before output", "after output"])
+@pytest.mark.parametrize("engine", ["legacy", "window"])
 async def test_codex_that_dies_in_mid_turn_is_replaced_and_nothing_is_said_twice(
-    codex_binary: Path, scratch: Path, has_output: bool
+    codex_binary: Path, scratch: Path, has_output: bool, engine: str
 ) -> None:
     """Spec S-09, INV-9, INV-10: repeated only where the first provably did nothing."""
     held = gate()
@@ -93,7 +94,7 @@ async def test_codex_that_dies_in_mid_turn_is_replaced_and_nothing_is_said_twice
         world = World(root=scratch, base_url=model.base_url, more=command(codex_binary))
         async with world.runtime() as runtime:
             session = runtime.session("s", cwd=world.work)
-            handle = session.run("FIRST")
+            handle = session.run("FIRST", engine=engine)
             with anyio.fail_after(30):
                 await held.reached.wait()
                 if has_output:
@@ -105,7 +106,10 @@ async def test_codex_that_dies_in_mid_turn_is_replaced_and_nothing_is_said_twice
                 assert end.outcome is Outcome.CLIENT_LOST
                 assert not end.replay_safe
                 assert end.error is not None
-            following = await say(session, "SECOND")
+            else:
+                assert (end.outcome, end.text) == (Outcome.COMPLETED, "second")
+                assert times_said(model.requests[1], "FIRST") == 1
+            following = await say(session, "SECOND", engine=engine)
             assert following.end.outcome is Outcome.COMPLETED
             said = await transcript(session)
         assert user_texts(said) == ["FIRST", "SECOND"]

@@ -128,16 +128,21 @@ class _Attempt:
     async def _on(self, client: CodexClient) -> AttemptResult:
         services, params = self._services, self._params
         binding = await services.store.bindings.get(params.session.id)
+        holds_prompt = False
         if binding is not None:
             recovered = await Recovery(services, params, self._emit).settle(client, binding)
             binding = recovered.binding
-            if recovered.open_run == params.run_id and recovered.reached_thread:
+            ours = recovered.open_run == params.run_id and recovered.reached_thread
+            if ours and not recovered.goes_on:
                 # This run's own first attempt: it is never sent a second time (INV-9, INV-10).
                 return await self._first_attempt_counts(recovered)
+            holds_prompt = ours
         gathered = await gather(
             services, params, supports_inject=client.info.version >= HISTORY_FLOOR
         )
         projected = await project(services, params, gathered, binding)
+        if holds_prompt and not projected.turn.fresh_thread:
+            projected = replace(projected, prompt_text="")  # a turn without input answers it
         if params.abort.aborted:
             self._step(machine.CancelAsked())
             return AttemptResult(outcome=Outcome.STOPPED, text="", aborted=True)

@@ -49,6 +49,14 @@ class Recovered:
     has_output: bool = False
     """Whether the model or a tool left anything of it."""
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether the thread shows the message and nothing else of the turn, not even its end.
+
+        The one case in which the turn may be tried once more (spec S-09, INV-10).
+        """
+        return self.reached_thread and not self.has_output and self.turn_ended is None
+
 
 class Recovery:
     """Settles one session's thread."""
@@ -149,6 +157,8 @@ class Recovery:
     ) -> Recovered:
         """Write what was found; the prompt's entry counts as held where the thread has it."""
         offset = rollout.end_offset if rollout is not None else binding.rollout_offset
+        if recovered.goes_on and turn.run_id == self._params.run_id:
+            offset = binding.rollout_offset  # should it be lost again, its message is found again
         compactions = rollout.compactions if rollout is not None else 0
         after = replace(
             after_compactions(binding, compactions),

@@ -283,17 +283,14 @@ class TurnStream:
     # -------------------------------------------------------------------------------- the call
 
     def _turn_params(self) -> JsonObject:
+        """Return what `turn/start` takes; without a text Codex answers what the thread holds."""
         params = self._params
+        text = self._opened.projected.prompt_text
+        said: list[JsonValue] = [{"type": "text", "text": text, "text_elements": []}]
         fields: dict[str, JsonValue] = {
             "threadId": self._thread_id,
-            "input": [
-                {
-                    "type": "text",
-                    "text": self._opened.projected.prompt_text,
-                    "text_elements": [],
-                }
-            ],
-            "clientUserMessageId": params.client_message_id,
+            "input": said if text else [],
+            "clientUserMessageId": params.client_message_id if text else None,
             "cwd": params.cwd,
             "approvalPolicy": launch.APPROVAL_POLICY,
             "approvalsReviewer": launch.APPROVALS_REVIEWER,
