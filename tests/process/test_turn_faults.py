@@ -117,6 +117,32 @@ async def test_codex_that_dies_in_mid_turn_is_replaced_and_nothing_is_said_twice
         assert times_said(last, "FIRST") == times_said(last, "SECOND") == 1
 
 
+async def test_a_turn_that_is_tried_again_on_a_fresh_thread_says_its_message_once(
+    codex_binary: Path, scratch: Path
+) -> None:
+    """Spec S-09, F-19: codex died before any output, and its thread went with it."""
+    held = gate()
+    async with ScriptedModel() as model:
+        model.enqueue("ANSWER", reply(held), "second")
+        world = World(root=scratch, base_url=model.base_url, more=command(codex_binary))
+        async with world.runtime() as runtime:
+            session = runtime.session("s", cwd=world.work)
+            await say(session, "FIRST")
+            handle = session.run("SECOND")
+            with anyio.fail_after(30):
+                await held.reached.wait()
+                [pid] = children()
+                os.kill(pid, signal.SIGSTOP)
+                for rollout in (world.state / "agents").rglob("rollout-*.jsonl"):
+                    rollout.unlink()
+                os.kill(pid, signal.SIGKILL)
+                end = await handle.result()
+            assert (end.outcome, end.text) == (Outcome.COMPLETED, "second")
+        last = model.requests[-1]
+        assert [times_said(last, mark) for mark in ("FIRST", "ANSWER", "SECOND")] == [1, 1, 1]
+        model.check()
+
+
 async def test_codex_that_hangs_is_given_up_after_an_unanswered_interrupt(
     codex_binary: Path, scratch: Path
 ) -> None:

@@ -86,6 +86,9 @@ class PlanningInput:
     tool_fingerprint: str
     citations_mode: str | None
     count_tokens: Callable[[Message], int]
+    prompt_is_stored: bool = False
+    """Whether `history` ends with this run's own prompt, stored by an earlier attempt."""
+
     unfit_because: str | None = None
     supports_inject: bool = True
 
@@ -164,8 +167,9 @@ def _wanted(given: PlanningInput) -> Wanted:
         given.binding is None or given.unfit_because is not None or not _tools_compatible(given)
     )
     # Without an engine nothing is compared: the last message is what was said, not a repeated
-    # prompt.
-    return wanted_messages(_newest(given) if needs_seed else (), "")
+    # prompt, unless an earlier attempt of this very run stored it.
+    repeated = given.prompt if given.prompt_is_stored else ""
+    return wanted_messages(_newest(given) if needs_seed else (), repeated)
 
 
 def _newest(given: PlanningInput) -> Sequence[Message]:

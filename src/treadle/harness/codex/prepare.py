@@ -28,7 +28,7 @@ from treadle.harness.lifecycle import (
 from treadle.model.errors import TreadleError
 from treadle.model.ids import EngineId
 from treadle.model.json import JsonObject
-from treadle.model.message import Message, parts_of
+from treadle.model.message import USER, Message, parts_of
 from treadle.observe import emit
 from treadle.projection.history import Continue, Reason, explain
 from treadle.projection.injection import ItemOptions, PlannedItem, items_for
@@ -268,6 +268,14 @@ def _addition(assembled: Assembled | None) -> str:
     return (assembled.system_prompt_addition or "").strip() if assembled is not None else ""
 
 
+def _ends_with_prompt(history: TranscriptSnapshot, params: AttemptParams) -> bool:
+    """Whether an earlier attempt of this run has stored its prompt, and nothing after it."""
+    if params.attempt == 1 or len(history) == 0:
+        return False
+    [newest] = history.entries(len(history) - 1, len(history))
+    return newest.run_id == params.run_id and newest.message.role == USER
+
+
 def _plan(
     services: CodexServices,
     params: AttemptParams,
@@ -287,6 +295,7 @@ def _plan(
             held_hashes=lambda: held,
             history=gathered.history,
             prompt=params.prompt,
+            prompt_is_stored=_ends_with_prompt(gathered.history, params),
             engine=params.engine.info,
             engine_active=params.engine.is_active,
             assembled=gathered.assembled,
