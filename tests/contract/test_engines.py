@@ -192,6 +192,7 @@ REFUSED = {
     "array": Seen(answer=[], names="got array"),
     "other object": Seen(answer=object(), names="got object"),
     "empty object": Seen(answer={}, names="lacks 'messages', 'estimated_tokens'"),
+    "empty text": Seen(answer={"messages": "", "estimatedTokens": 1}, names="got string"),
     "no messages": Seen(answer={"messages": None, "estimatedTokens": 1}, names="got null"),
     "messages text": Seen(answer={"messages": "hi", "estimatedTokens": 1}, names="got string"),
     "messages object": Seen(answer={"messages": {}, "estimatedTokens": 1}, names="got object"),

@@ -89,6 +89,7 @@ def test_an_engine_that_wants_what_the_thread_holds_injects_nothing() -> None:
 
 
 def test_a_missing_tail_is_injected_and_held() -> None:
+    """Spec D-51."""
     said = talk(3)
     done = planned(holding=holding(said[:4]), assembled=assembled(said))
     assert done.plan == Extend(from_index=4)

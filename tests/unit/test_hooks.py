@@ -122,6 +122,17 @@ async def test_a_failing_and_a_sleeping_handler_are_skipped(
     assert caplog.messages == ["hook failed", "hook did not answer in time"]
 
 
+async def test_a_message_survives_a_handler_that_fails(hooks: InProcessHooks) -> None:
+    """Spec E-13, H-07: only an answer of none leaves a message out."""
+
+    def throws(payload: MessageWrite) -> Message:
+        raise ValueError("no")
+
+    hooks.register(HookRegistration(name="before_message_write", handler=throws))
+    given = MessageWrite(message=user_message("hello"), ctx=CTX)
+    assert await hooks.before_message_write(given) == user_message("hello")
+
+
 async def test_handlers_cannot_change_what_others_see(hooks: InProcessHooks) -> None:
     """Spec E-12: a detached snapshot."""
     seen: list[tuple[int, Any]] = []

@@ -35,7 +35,7 @@ from treadle.harness.lifecycle import (
 from treadle.harness.settings import Surroundings, mode_of, reason_code, runtime_settings
 from treadle.harness.views import MessageView, visible_count
 from treadle.model.ids import SessionId, SessionKey
-from treadle.model.message import Message, assistant_message, user_message
+from treadle.model.message import Message, assistant_message, text_of, user_message
 from treadle.model.turn import Usage
 from treadle.observe import emit
 from treadle.testing.engine import BreakingEngine, RecordingEngine
@@ -409,7 +409,9 @@ async def test_events_name_ids_and_counts_and_never_texts(
     assert fields["sessionId"] == "ses_1"
     assert fields["assembledMessageCount"] == 2
     assert fields["hasSystemPromptAddition"] is True
-    assert "secret plan" not in str([e.__dict__.get("fields") for e in events.records])
+    logged = str([e.__dict__.get("fields") for e in events.records])
+    for said in ("secret plan", "three", *map(text_of, HISTORY)):
+        assert f"'{said}'" not in logged
 
 
 def test_a_blank_session_key_becomes_the_session_id() -> None:
@@ -429,6 +431,10 @@ def test_unreported_usage_is_absent_and_never_zero() -> None:
     )
     assert used.last_call_usage == LastCallUsage(input=5, output=2, total=10, cache_read=3)
     assert used.prompt_cache == PromptCache(model="gpt-x", observed_at=9.0, read=3)
+    without = lifecycle.runtime_context_from_usage(
+        CALL, Usage(input=5, output=2, total=7), observed_at=9.0
+    )
+    assert without.prompt_cache is None
     assert used.current_token_count == 10
 
 

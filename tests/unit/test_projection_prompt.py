@@ -319,7 +319,9 @@ def test_older_text_is_dropped_to_the_limit(text: str, limit: int) -> None:
     assert len(kept) <= max(0, limit)
     if len(text) <= limit:
         assert kept == text
-    elif "\n" in kept:
+    else:
+        assert kept[:11] == "[truncated "[: max(0, limit)]
+    if len(text) > limit and "\n" in kept:
         marker, _, tail = kept.partition("\n")
         assert text.endswith(tail)
         assert marker == f"[truncated {len(text) - len(tail)} chars from older context]"

@@ -181,6 +181,7 @@ def test_a_named_runtime_that_does_not_support_the_route_fails_the_run() -> None
         ("https://api.openai.com/v1", True),
         ("https://api.openai.com:443", True),
         ("https://api.openai.com:8443", False),
+        ("http://api.openai.com/v1", False),
         ("https://api.openai.com.evil.org", False),
         ("https://user@api.openai.com", False),
         ("https://api.openai.com:x", False),

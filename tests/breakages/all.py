@@ -1,0 +1,11 @@
+"""All changes of the source that a test has to notice, by area of the contract."""
+
+from __future__ import annotations
+
+from tests.breakages.breakage import Breakage
+from tests.breakages.engine import ENGINE
+from tests.breakages.projection import PROJECTION
+from tests.breakages.surroundings import SURROUNDINGS
+from tests.breakages.turn import TURN
+
+BREAKAGES: tuple[Breakage, ...] = (*SURROUNDINGS, *ENGINE, *PROJECTION, *TURN)

@@ -1,0 +1,107 @@
+"""Changes in what stands round a turn: selection, settings, secrets, files (spec A, V; INV, RS)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.breakages.breakage import Breakage
+
+_SELECTION: Final = "tests/unit/test_selection.py"
+_RECORDS: Final = "tests/unit/test_config_records.py"
+_LOAD: Final = "tests/process/test_config_load.py"
+_TEXT: Final = "tests/unit/test_text.py"
+_LAUNCH: Final = "tests/unit/test_launch.py"
+
+SURROUNDINGS: Final = (
+    Breakage(
+        "run-what-a-named-runtime-does-not-support",
+        "A-07",
+        "harness/selection.py",
+        "if not support.supported:",
+        "if support is None:",
+        (f"{_SELECTION}::test_a_named_runtime_that_does_not_support_the_route_fails_the_run",),
+    ),
+    Breakage(
+        "forget-what-codex-models-mean",
+        "A-06",
+        "harness/selection.py",
+        '("model-reference", CODEX if model.provider == CODEX_PREFIX else None),',
+        '("model-reference", None),',
+        (f"{_SELECTION}::test_selection",),
+    ),
+    Breakage(
+        "claim-a-route-that-is-not-https",
+        "A-11",
+        "harness/selection.py",
+        'parts.scheme == "https"',
+        'parts.scheme in {"http", "https"}',
+        (f"{_SELECTION}::test_official_routes",),
+    ),
+    Breakage(
+        "choose-an-engine-nobody-chose",
+        "V-01",
+        "config/records.py",
+        'ID, "legacy", "The context engine;',
+        'ID, "window", "The context engine;',
+        (f"{_RECORDS}::test_without_any_setting_everything_has_the_contracts_default",),
+    ),
+    Breakage(
+        "ignore-an-old-variable",
+        "V-18",
+        "config/migrate.py",
+        '    "OPENCLAW_CODEX_APP_SERVER_BIN": (*APP_SERVER, "command"),\n',
+        "",
+        (f"{_LOAD}::test_old_variables_work_with_a_warning_and_lose_against_new_ones",),
+    ),
+    Breakage(
+        "take-pi-for-a-runtime-of-its-own",
+        "V-30",
+        "config/records.py",
+        '{"pi": "openclaw"}',
+        "{}",
+        (f"{_RECORDS}::test_an_old_key_means_its_new_one_and_warns",),
+    ),
+    Breakage(
+        "keep-lone-surrogates",
+        "RS12",
+        "model/text.py",
+        "return _SURROGATES_AND_NUL.sub(_valid_character, text)",
+        "return text",
+        (f"{_TEXT}::test_pairs_are_joined_and_lone_surrogates_and_nul_are_replaced",),
+    ),
+    Breakage(
+        "show-what-stands-under-a-secret-name",
+        "D-21",
+        "model/text.py",
+        "return REDACTED if secret and value else self.redact(value)",
+        "return self.redact(value)",
+        (f"{_TEXT}::test_values_are_redacted_by_field_name_and_by_shape",),
+    ),
+    Breakage(
+        "show-watchers-the-arguments",
+        "INV-22",
+        "projection/tool_items.py",
+        'return {"arguments": redact_value(item.arguments), **_measures(item)}',
+        'return {"arguments": item.arguments, **_measures(item)}',
+        ("tests/unit/test_projection_items.py::test_arguments_shown_to_watchers_are_redacted",),
+    ),
+    Breakage(
+        "open-a-state-directory-that-others-can-enter",
+        "RS48",
+        "config/state_dir.py",
+        "if mode & 0o077:",
+        "if mode & 0o007:",
+        (
+            "tests/process/test_state_dir.py"
+            "::test_a_directory_that_others_can_enter_is_refused_and_left_alone",
+        ),
+    ),
+    Breakage(
+        "pass-the-whole-environment-on",
+        "RS43",
+        "wire/environment.py",
+        'return name in _PASSED or name.startswith("LC_")',
+        "return bool(name)",
+        (f"{_LAUNCH}::test_only_named_variables_reach_the_child",),
+    ),
+)

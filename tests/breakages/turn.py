@@ -1,0 +1,236 @@
+"""Changes in what becomes of a turn: its events, its entries, its end (spec A-18, F, G, H, S)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.breakages.breakage import Breakage
+
+_EVENTS: Final = "tests/unit/test_projection_items.py"
+_ENTRIES: Final = "tests/unit/test_projection_snapshot.py"
+_STORE: Final = "tests/contract/test_store.py"
+_TOOLS: Final = "tests/unit/test_tools.py"
+_MACHINE: Final = "tests/unit/test_turn_machine.py"
+_QUESTIONS: Final = "tests/unit/test_interaction.py"
+_PLANNING: Final = "tests/unit/test_codex_planning.py"
+
+TURN: Final = (
+    Breakage(
+        "end-on-another-turns-completion",
+        "A-18",
+        "harness/codex/machine.py",
+        "ours = event.thread_id == state.thread_id and event.turn_id == state.turn_id",
+        "ours = event.thread_id == state.thread_id",
+        (f"{_MACHINE}::test_each_row_of_the_turn_table_holds",),
+    ),
+    Breakage(
+        "retry-an-overflow-for-ever",
+        "D-41",
+        "harness/codex/machine.py",
+        "state.resumed and not state.retried_fresh and not state.cancelled",
+        "not state.cancelled",
+        (f"{_MACHINE}::test_each_row_of_the_turn_table_holds",),
+    ),
+    Breakage(
+        "hash-descriptions-of-tools",
+        "F-12",
+        "tools/specs.py",
+        'if name != "description"',
+        'if name != "no description"',
+        (f"{_TOOLS}::test_order_of_tools_and_keys_and_descriptions_do_not_matter",),
+    ),
+    Breakage(
+        "keep-a-thread-with-other-tools",
+        "F-13",
+        "harness/codex/planning.py",
+        "return stored is None or stored == given.tool_fingerprint",
+        "return True",
+        (f"{_PLANNING}::test_changed_tools_need_another_thread_and_lose_nothing",),
+    ),
+    Breakage(
+        "overwrite-a-newer-binding",
+        "F-17",
+        "store/threads.py",
+        "if binding.revision != stored:",
+        "if binding.revision > stored:",
+        (f"{_STORE}::test_a_binding_is_stored_under_its_revision_only",),
+    ),
+    Breakage(
+        "accept-a-codex-that-is-too-old",
+        "F-26",
+        "wire/binary.py",
+        "if version < FLOOR:",
+        "if version < (0, 1, 0):",
+        ("tests/turn/test_wire_client.py::test_old_or_nameless_version_is_refused",),
+    ),
+    Breakage(
+        "listen-to-other-turns",
+        "G-02",
+        "projection/items.py",
+        "return named == self._turn_id or (named is None and method in _THREAD_WIDE)",
+        "return named is not None or method in _THREAD_WIDE",
+        (f"{_EVENTS}::test_other_threads_and_turns_are_ignored",),
+    ),
+    Breakage(
+        "keep-text-that-codex-removed",
+        "G-05",
+        "projection/ledger.py",
+        "elif self._answer == state.item.id:",
+        "elif self._answer is None:",
+        (f"{_EVENTS}::test_deltas_append_and_the_completed_text_wins",),
+    ),
+    Breakage(
+        "answer-with-what-was-said-before-the-work",
+        "G-06",
+        "projection/ledger.py",
+        "if isinstance(item, NATIVE_WORK):",
+        "if isinstance(item, ContextCompaction):",
+        (f"{_EVENTS}::test_native_work_after_an_answer_makes_it_none",),
+    ),
+    Breakage(
+        "take-an-unknown-status-for-success",
+        "G-10",
+        "protocol/items.py",
+        "return _STATUS.get(word, ItemStatus.UNKNOWN)",
+        "return _STATUS.get(word, ItemStatus.COMPLETED)",
+        ("tests/unit/test_protocol.py::test_audit_takes_no_odd_or_missing_status_for_success",),
+    ),
+    Breakage(
+        "leave-a-call-without-a-result",
+        "G-12",
+        "projection/snapshot.py",
+        "if given.ended and not given.completed:",
+        "if given.ended and given.completed:",
+        (f"{_ENTRIES}::test_a_call_left_without_a_result_gets_an_error_result",),
+    ),
+    Breakage(
+        "count-cached-tokens-twice",
+        "G-13",
+        "projection/usage.py",
+        "input=max(0, input_tokens - (cached or 0) - (written or 0)),",
+        "input=input_tokens,",
+        (f"{_EVENTS}::test_usage_is_that_of_the_last_response",),
+    ),
+    Breakage(
+        "end-a-turn-on-a-malformed-completion",
+        "G-26",
+        "projection/items.py",
+        "status = _STATUSES.get(word) if isinstance(word, str) else None",
+        'status = _STATUSES.get(str(word), "completed")',
+        (f"{_EVENTS}::test_malformed_completions_do_not_end_the_turn",),
+    ),
+    Breakage(
+        "take-a-retried-error-for-the-end",
+        "G-17",
+        "projection/items.py",
+        'if params.get("willRetry") is True:',
+        'if params.get("willRetry") is None:',
+        (f"{_EVENTS}::test_a_retried_error_is_no_error",),
+    ),
+    Breakage(
+        "replay-items-that-were-seen",
+        "G-18",
+        "projection/items.py",
+        "if state is None or not state.is_completed:",
+        "if state is None or state.is_completed:",
+        (f"{_EVENTS}::test_missed_items_are_replayed_once",),
+    ),
+    Breakage(
+        "tell-one-compaction-twice",
+        "G-21",
+        "projection/items.py",
+        "case ContextCompaction() if is_first:",
+        "case ContextCompaction():",
+        (f"{_EVENTS}::test_compaction_is_told_and_counted_once",),
+    ),
+    Breakage(
+        "give-two-turns-the-same-keys",
+        "H-03",
+        "projection/entries.py",
+        'key=f"codex-app-server:{given.thread_id}:{given.turn_id}:{identity}",',
+        'key=f"codex-app-server:{given.thread_id}:{identity}",',
+        (f"{_ENTRIES}::test_raw_items_give_the_messages_and_typed_items_name_them",),
+    ),
+    Breakage(
+        "store-a-key-again-with-its-new-text",
+        "H-03",
+        "store/transcript.py",
+        "found = self._find(entry.new.key)\n            if found is None:",
+        "found = self._find(entry.new.key)\n"
+        "            if found is None or found.content_hash != entry.content_hash:",
+        (f"{_STORE}::test_the_same_key_is_stored_once_and_the_first_text_stays",),
+    ),
+    Breakage(
+        "write-for-a-run-that-lost-its-claim",
+        "A-16",
+        "store/claims.py",
+        "if row != (claim.lease_epoch, claim.run_id) or session_id not in",
+        "if row is None or session_id not in",
+        (f"{_STORE}::test_a_newer_claim_makes_the_older_one_useless",),
+    ),
+    Breakage(
+        "hold-before-it-is-confirmed",
+        "decision 3",
+        "store/bindings.py",
+        'row = connection.one("injection_by_id", id=injection.id)',
+        'row = connection.one("injection_by_id", id=injection.id)\n'
+        "            add_held(connection, injection.thread_id, injection.held)",
+        (f"{_STORE}::test_an_injection_is_intended_then_confirmed_with_its_binding",),
+    ),
+    Breakage(
+        "run-a-tool-that-is-not-available",
+        "K-09",
+        "tools/call.py",
+        "if name in tools.known:",
+        "if name not in tools.known:",
+        (f"{_TOOLS}::test_unknown_and_unavailable_tools_do_not_run",),
+    ),
+    Breakage(
+        "call-a-failed-tool-a-success",
+        "K-12",
+        "tools/call.py",
+        'return {"contentItems": items, "success": False}',
+        'return {"contentItems": items, "success": True}',
+        (f"{_TOOLS}::test_whatever_a_tool_does_is_a_result",),
+    ),
+    Breakage(
+        "take-every-tool-for-safe-to-repeat",
+        "K-18",
+        "projection/tool_items.py",
+        "return tool not in replay_safe_tools",
+        "return tool in replay_safe_tools",
+        (f"{_EVENTS}::test_side_effects_and_replay",),
+    ),
+    Breakage(
+        "ask-the-lowest-priority-first",
+        "L-01",
+        "hooks/inprocess.py",
+        "key=lambda one: -one.priority",
+        "key=lambda one: one.priority",
+        ("tests/unit/test_hooks.py::test_results_merge_by_priority_and_then_by_registration",),
+    ),
+    Breakage(
+        "grant-more-permissions",
+        "M-06",
+        "interaction/translate.py",
+        'refusal={"permissions": {}, "scope": "turn"},',
+        'refusal={"permissions": {"network": {"enabled": True}}, "scope": "turn"},',
+        (f"{_QUESTIONS}::test_every_question_has_its_documented_refusal",),
+    ),
+    Breakage(
+        "accept-what-a-tool-server-asks",
+        "M-29",
+        "interaction/translate.py",
+        'refusal={"action": "decline", "content": None},',
+        'refusal={"action": "accept", "content": None},',
+        (f"{_QUESTIONS}::test_every_question_has_its_documented_refusal",),
+    ),
+    Breakage(
+        "send-a-turn-again-that-had-spoken",
+        "S-09",
+        "projection/ledger.py",
+        "            or self.assistant_texts\n",
+        "",
+        (f"{_EVENTS}::test_open_items_and_words_forbid_a_replay",),
+    ),
+)
