@@ -203,6 +203,27 @@ async def test_commands_see_no_secret_of_ours_and_nothing_that_steers_programs(
         assert model.requests[0].headers["authorization"] == "Bearer canary-model-key"
 
 
+async def test_all_that_a_turn_leaves_behind_is_private_whatever_the_umask(
+    codex_binary: Path, scratch: Path
+) -> None:
+    """RS48, F11, INV-23: 0700 and 0600 but for `installation_id`, which Codex itself opens up."""
+    umask = os.umask(0)
+    try:
+        async with ScriptedModel() as model:
+            model.enqueue("done")
+            world = World(root=scratch, base_url=model.base_url, more=command(codex_binary))
+            async with world.runtime() as runtime:
+                ran = await say(runtime.session("s", cwd=world.work), "hello")
+            assert ran.end.outcome is Outcome.COMPLETED
+    finally:
+        os.umask(umask)
+    found = [world.state, *world.state.rglob("*")]
+    assert any(path.name.startswith("rollout-") for path in found)
+    kept = [path for path in found if not path.is_symlink()]  # a link has no mode of its own
+    open_ones = {path.name for path in kept if path.stat().st_mode & 0o077}
+    assert open_ones <= {"installation_id"}
+
+
 @pytest.mark.parametrize("name", ["--config=x", "-c", "a\nb", "a b", ""])
 async def test_a_name_that_could_be_an_argument_is_refused_before_a_start(
     codex_binary: Path, scratch: Path, name: str

@@ -82,6 +82,29 @@ os.execv({str(codex_binary)!r}, [{str(codex_binary)!r}, *sys.argv[1:]])
         assert len(model.requests) == 1
 
 
+async def test_codex_that_never_answers_at_its_start_is_given_up(
+    codex_binary: Path, scratch: Path
+) -> None:
+    """Issue 2 bad input: hangs; S-12: the start has a deadline and leaves no process behind."""
+    source = f"""
+import os, sys, time
+if "app-server" not in sys.argv:
+    os.execv({str(codex_binary)!r}, [{str(codex_binary)!r}, *sys.argv[1:]])
+while sys.stdin.buffer.read(1):
+    pass
+"""
+    wrapper = program(scratch / "bin" / "codex", source)
+    async with ScriptedModel() as model:
+        world = World(root=scratch, base_url=model.base_url, more=command(wrapper))
+        more: Overrides = {("deadlines", "initializeSeconds"): 0.5}
+        async with world.runtime(more=more) as runtime:
+            ran = await say(runtime.session("s", cwd=world.work), "hello")
+            assert ran.end.outcome in {Outcome.FAILED, Outcome.CLIENT_LOST}
+            assert ran.error_code in {"codex.start_failed", "codex.rpc_timeout"}
+            assert str((ran.end.error or {}).get("next_step"))
+            assert not children()
+
+
 @pytest.mark.parametrize("has_output", [False, True], ids=["before output", "after output"])
 @pytest.mark.parametrize("engine", ["legacy", "window"])
 async def test_codex_that_dies_in_mid_turn_is_replaced_and_nothing_is_said_twice(
@@ -306,6 +329,24 @@ async def test_a_silent_model_is_waited_for_and_an_interrupt_ends_the_turn(
         assert not world.logged("wire.retired")
         assert times_said(model.requests[-1], "FIRST") == 1
         model.check()
+
+
+async def test_a_turn_over_its_time_budget_ends_as_timed_out_and_the_next_one_works(
+    codex_binary: Path, scratch: Path
+) -> None:
+    """Spec A-17: one budget an attempt; progress does not reset it and it is no success."""
+    held = gate()
+    async with ScriptedModel() as model:
+        model.enqueue(reply(text("so far"), held), "fine")
+        world = World(root=scratch, base_url=model.base_url, more=command(codex_binary))
+        more: Overrides = {("agents", "defaults", "timeoutSeconds"): 3}
+        async with world.runtime(more=more) as runtime:
+            session = runtime.session("s", cwd=world.work)
+            ran = await say(session, "FIRST")
+            assert (ran.end.outcome, ran.error_code) == (Outcome.TIMED_OUT, "turn.interrupted")
+            following = await say(session, "SECOND")
+            assert (following.end.outcome, following.end.text) == (Outcome.COMPLETED, "fine")
+        assert times_said(model.requests[-1], "FIRST") == 1
 
 
 async def test_closing_treadle_interrupts_what_runs_and_keeps_what_was_said(
