@@ -123,6 +123,15 @@ def open_state_directory(
         yield StateDirectory(path=path, owner=owner)
 
 
+def make_private_folder(path: Path) -> None:
+    """Make a folder of ours, and what is missing above it, 0700; one that is there is kept.
+
+    Blocks. Raises: StateDirectoryRefused where it cannot be made, StoreFull.
+    """
+    if not path.is_dir():
+        _made_private(path, os.geteuid())
+
+
 def _made_private(path: Path, uid: int) -> None:
     _make_parents(path)
     try:

@@ -21,6 +21,7 @@ from treadle.clock import Clock, Ids
 from treadle.config.paths import Paths
 from treadle.config.records import Provider
 from treadle.config.settings import Settings
+from treadle.config.state_dir import make_private_folder
 from treadle.contract.engine import LEGACY, EngineContext
 from treadle.contract.harness import (
     AgentHarness,
@@ -232,12 +233,13 @@ class Runs:
         """Return what the engine's factory is given; its data directory is made, private (B-01).
 
         The working folder is the session's, else the agent's, whose own one is made. Raises:
-        UsageError if it is not there.
+        UsageError if it is not there, StateDirectoryRefused or StoreFull where ours cannot be made.
         """
         paths = self._services.paths
         data_dir: Path | None = paths.state / "engines" / engine_id
-        if ENGINE_ID.fullmatch(engine_id) is None:
-            data_dir = None  # an id that is no name of a folder is no engine's either
+        known = {one.engine_id for one in self._services.registry.list()}
+        if engine_id not in known or ENGINE_ID.fullmatch(engine_id) is None:
+            data_dir = None  # a mistyped id leaves no folder, and an odd one is no folder's name
         own = paths.agent_workspace(session.agent_id)
         folder = Path(session.cwd) if session.cwd is not None else workspace or own
         made = [data_dir] if data_dir is not None and engine_id != LEGACY else []
@@ -284,10 +286,10 @@ class Runs:
 def _ready_folders(folder: Path, made: Sequence[Path]) -> None:
     """Make our own folders, private; refuse a working folder that is not there.
 
-    Raises: UsageError.
+    Raises: UsageError, StateDirectoryRefused, StoreFull.
     """
     for own in made:
-        own.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_folder(own)
     if not folder.is_dir():
         raise UsageError(
             f"the working folder {str(folder)!r} is not there",

@@ -226,7 +226,8 @@ async def prepare_home(home: Path) -> None:
 
 def _prepare_home(home: Path) -> None:
     try:
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in reversed((home, *home.parents)):
+            folder.mkdir(mode=0o700, exist_ok=True)  # `parents=True` would leave those open
         if home.is_symlink():
             raise ProcessStartError(f"CODEX_HOME {str(home)!r} is a link, which is not followed.")
         if home.stat().st_mode & 0o077:
