@@ -172,6 +172,7 @@ class Talk:
             show_failure(self._output, failure_from_error(error), as_json=False)
             return
         self._running = handle
+        self._asked_at = None  # a Ctrl-C for an earlier turn is no first half of leaving
         try:
             shown = Shown(self._invocation, self._told)
             async for event in handle:
