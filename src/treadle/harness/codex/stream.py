@@ -18,6 +18,7 @@ from treadle.contract.harness import AttemptParams, Emit
 from treadle.contract.tool import ToolCall
 from treadle.harness.codex import launch, machine
 from treadle.harness.codex.compaction_hooks import CompactionHooks
+from treadle.harness.codex.effort import effort_for_wire
 from treadle.harness.codex.machine import Phase, TurnCommand, TurnInput, TurnState, step
 from treadle.harness.codex.opening import Opened
 from treadle.harness.codex.prepare import hook_context
@@ -300,7 +301,7 @@ class TurnStream:
         optional: Mapping[str, JsonValue] = {
             "model": params.model.model,
             "personality": launch.PERSONALITY if params.model.model else None,
-            "effort": effort_for_wire(params.effort),
+            "effort": effort_for_wire(params.effort, params.model.model),
             "serviceTier": tier,
             "outputSchema": params.output_schema,
         }
@@ -309,11 +310,6 @@ class TurnStream:
     def _step(self, event: TurnInput) -> tuple[TurnCommand, ...]:
         self._state, commands = step(self._state, event)
         return commands
-
-
-def effort_for_wire(effort: str | None) -> str | None:
-    """Return the effort to send; `off` and `adaptive` leave it to the model (spec F-09)."""
-    return None if effort in {None, "off", "adaptive"} else effort
 
 
 def _turn_id(answer: JsonObject) -> TurnId:
