@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -21,7 +21,14 @@ from typing import Final
 import anyio.to_thread
 
 from treadle.clock import Clock, Ids, RandomIds, SystemClock
-from treadle.config import Paths, Settings, find_paths, load_settings, open_state_directory
+from treadle.config import (
+    Deadlines,
+    Paths,
+    Settings,
+    find_paths,
+    load_settings,
+    open_state_directory,
+)
 from treadle.contract.engine import EngineFactory
 from treadle.contract.hook import HookRegistration
 from treadle.contract.tool import DynamicTool
@@ -53,11 +60,14 @@ from treadle.wire.binary import BinaryVerifier
 from treadle.wire.client import ClientSettings, CodexClient, open_client
 from treadle.wire.environment import child_environment
 from treadle.wire.launch import OFFLINE_CONFIG, LaunchKey, codex_argv, launch_key
-from treadle.wire.pool import Connect, open_pool, prepare_home
-from treadle.wire.process import Spawn, StopGrace, open_child
+from treadle.wire.pool import open_pool, prepare_home
+from treadle.wire.process import Link, Spawn, StopGrace, open_child
 
 OFFLINE_PROVIDER: Final = "offline"
 """Id of the offline model among the providers."""
+
+OpenLinkTo = Callable[[LaunchKey], AbstractAsyncContextManager[Link]]
+"""Opens the line to the app-server of a key; what is sent over it is the client's business."""
 
 _CALLER: Final = "caller"
 """Owner of the engines that a caller of `open_runtime` brings along."""
@@ -89,14 +99,14 @@ async def open_runtime(
     stderr_level: Level | None = None,
     clock: Clock | None = None,
     ids: Ids | None = None,
-    connect: Connect | None = None,
+    open_link: OpenLinkTo | None = None,
 ) -> AsyncIterator[Runtime]:
     """Open Treadle and give its runtime; everything is closed again at the end, in reverse order.
 
     Settings come from the file and the environment unless they are given; `overrides` go over them.
     `offline` runs everything on a built-in model that needs no key and no network. `engines`,
     `tools` and `hooks` are the caller's own. The app-server is started by the first run that needs
-    it, as the verified binary, unless `connect` opens another connection.
+    it, as the verified binary, unless `open_link` opens another one.
 
     Raises: ConfigError with every fault, StateDirectoryRefused when the state directory is unsafe
     or another process owns it, StoreError. Cancel: as at the end; running turns are interrupted.
@@ -133,8 +143,9 @@ async def open_runtime(
             builtin = frozenset({OFFLINE_PROVIDER})
         key_of = await _launch_keys(opening, offline=offline)
         counters = Counters()
-        start = connect or partial(_connect, opening, _verifier(opening), counters)
-        pool = await stack.enter_async_context(open_pool(start, random.random))
+        open_to = open_link or partial(_open_child, opening, _verifier(opening))
+        connect = partial(_connect, chosen.deadlines, open_to, counters)
+        pool = await stack.enter_async_context(open_pool(connect, random.random))
         services = CodexServices(
             settings=chosen,
             paths=places,
@@ -288,16 +299,12 @@ def _model_keys(opening: Opening) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def _connect(
-    opening: Opening, verifier: BinaryVerifier, counters: Counters, key: LaunchKey
-) -> AsyncIterator[CodexClient]:
+async def _open_child(
+    opening: Opening, verifier: BinaryVerifier, key: LaunchKey
+) -> AsyncIterator[Link]:
     """Start an app-server for a key: verified binary, private home, filtered environment."""
     binary = await verifier.verified()
     await prepare_home(key.home)
-    deadlines = opening.settings.deadlines
-    grace = StopGrace(
-        eof_s=deadlines.stop_eof_s, term_s=deadlines.stop_term_s, kill_s=deadlines.stop_kill_s
-    )
     server = opening.settings.codex.app_server
     environment = child_environment(
         opening.environ,
@@ -308,13 +315,27 @@ async def _connect(
         if name not in {"CODEX_HOME", "HOME"}:
             environment.pop(name, None)
     spawn = Spawn(argv=codex_argv(binary.path, key), environment=environment)
+    async with open_child(spawn, grace=_grace(opening.settings.deadlines)) as child:
+        yield child
+
+
+@asynccontextmanager
+async def _connect(
+    deadlines: Deadlines, open_link: OpenLinkTo, counters: Counters, key: LaunchKey
+) -> AsyncIterator[CodexClient]:
+    """Connect to the app-server of a key."""
     settings = ClientSettings(
-        client_version=version("treadle"),
+        client_version=await anyio.to_thread.run_sync(version, "treadle"),
         start_s=deadlines.initialize_s,
+        request_s=deadlines.request_s,
         write_s=deadlines.write_s,
-        stop=grace,
+        stop=_grace(deadlines),
     )
-    async with open_client(
-        partial(open_child, spawn, grace=grace), settings, counters=counters
-    ) as client:
+    async with open_client(partial(open_link, key), settings, counters=counters) as client:
         yield client
+
+
+def _grace(deadlines: Deadlines) -> StopGrace:
+    return StopGrace(
+        eof_s=deadlines.stop_eof_s, term_s=deadlines.stop_term_s, kill_s=deadlines.stop_kill_s
+    )

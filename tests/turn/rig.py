@@ -26,7 +26,6 @@ from treadle.model.turn import ContextAssembled, Notice, RunEvent, RunFinished
 from treadle.runtime.service import Runtime
 from treadle.runtime.sessions import Session
 from treadle.testing.codex import ScriptedCodex, ScriptedLink, scripted_link
-from treadle.wire.client import ClientSettings, CodexClient, open_client
 from treadle.wire.launch import LaunchKey
 
 TURN_S = 20.0
@@ -83,16 +82,11 @@ class Rig:
         return self.root / "state"
 
     @asynccontextmanager
-    async def _link(self) -> AsyncIterator[ScriptedLink]:
+    async def _link(self, key: LaunchKey) -> AsyncIterator[ScriptedLink]:
+        del key
         async with scripted_link(self.codex) as link:
             self.links.append(link)
             yield link
-
-    @asynccontextmanager
-    async def _connect(self, key: LaunchKey) -> AsyncIterator[CodexClient]:
-        del key
-        async with open_client(self._link, ClientSettings()) as client:
-            yield client
 
     @asynccontextmanager
     async def opened(
@@ -118,7 +112,7 @@ class Rig:
             tools=tools,
             hooks=hooks,
             clock=clock,
-            connect=self._connect,
+            open_link=self._link,
         ) as runtime:
             yield runtime
 

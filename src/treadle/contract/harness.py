@@ -18,6 +18,9 @@ from treadle.model.turn import Outcome, RunEvent, Usage
 
 Runtime = Literal["openclaw", "codex", "auto"]
 ProjectionMode = Literal["auto", "history", "prompt"]
+Classification = Literal["empty", "reasoning-only", "planning-only"]
+"""What a good turn without any visible text consisted of (spec A-22)."""
+
 Emit = Callable[[RunEvent], Awaitable[None]]
 """Takes each event in order; it never raises and never waits long."""
 
@@ -116,6 +119,7 @@ class AttemptResult:
     had_potential_side_effects: bool = False
     replay_safe: bool = True
     yield_detected: bool = False
+    classification: Classification | None = None
     degraded: str | None = None
     """Why this result is less than it should be, or None (spec A-19)."""
 

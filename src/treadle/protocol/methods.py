@@ -323,12 +323,17 @@ def is_known(name: str) -> bool:
     return name in BY_NAME
 
 
-def deadline_s(name: str) -> float:
-    """Return the default deadline of a request in seconds; an unknown method gets the quick one."""
+def deadline_s(name: str, request_s: float | None = None) -> float:
+    """Return the deadline of a request in seconds; an unknown method gets the quick one.
+
+    `request_s` takes the place of the longest class and bounds the others (spec S-12).
+    """
     method = BY_NAME.get(name)
-    if method is None or method.deadline is Deadline.NONE:
-        return float(Deadline.QUICK.value)
-    return float(method.deadline.value)
+    known = method is not None and method.deadline is not Deadline.NONE
+    own = method.deadline if method is not None and known else Deadline.QUICK
+    if request_s is None:
+        return float(own.value)
+    return request_s if own is Deadline.LOAD else min(request_s, float(own.value))
 
 
 def names(kind: Kind) -> tuple[str, ...]:

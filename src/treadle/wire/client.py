@@ -84,6 +84,9 @@ class ClientSettings:
     """Treadle's version, sent in the handshake."""
     start_s: float | None = None
     """Deadline of the handshake in seconds; None means that of the method table."""
+    request_s: float | None = None
+    """Deadline of control calls that may take long, an upper bound of all (spec S-12); None: the
+    method table's."""
     write_s: float = WRITE_S
     stop: StopGrace = field(default_factory=StopGrace)
 
@@ -187,7 +190,8 @@ class CodexClient:
         LocalProtocolError, RemoteProtocolError. Cancel: it may still be done; an answer that comes
         is dropped.
         """
-        limit_s = deadline_s(method) if timeout_s is None else timeout_s
+        own_s = deadline_s(method, self._settings.request_s)
+        limit_s = own_s if timeout_s is None else timeout_s
         waiter = _Waiter(method)
         with move_on_after(limit_s):
             async with self._slots:

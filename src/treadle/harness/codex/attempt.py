@@ -23,6 +23,7 @@ from treadle.contract.harness import (
 )
 from treadle.contract.store import Binding, OpenTurn
 from treadle.harness.codex import machine
+from treadle.harness.codex.classify import client_closed
 from treadle.harness.codex.finish import Finisher, TurnRecord
 from treadle.harness.codex.launch import NATIVE_PROVIDERS
 from treadle.harness.codex.machine import TurnCommand, TurnInput, TurnState, step
@@ -121,7 +122,7 @@ class _Attempt:
             except (ProcessExited, RpcTimeout) as lost:
                 self._step(machine.WireLost())
                 emit("turn.lost", cause=lost, replay_safe=True)
-                result = _lost(lost)
+                result = _lost(lost, self._state.thread_id)
         emit("attempt.settled", outcome=result.outcome.value)
         return result
 
@@ -327,11 +328,11 @@ def _notices(gathered: Gathered, opened: Opened) -> Sequence[tuple[str, str]]:
     return notices
 
 
-def _lost(error: WireError) -> AttemptResult:
+def _lost(error: WireError, thread_id: ThreadId | None) -> AttemptResult:
     return AttemptResult(
         outcome=Outcome.CLIENT_LOST,
         text="",
-        prompt_error=error.to_json(),
+        prompt_error=client_closed(error, thread_id, replay_safe=True),
         prompt_error_source="prompt",
         replay_safe=True,
     )

@@ -6,10 +6,14 @@ nothing of what a compaction does. Source: spec C-13, G-19.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final, Literal
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
 
+from treadle.contract.harness import Emit
 from treadle.contract.hook import CompactionObserved, HookContext, Hooks
 from treadle.model.turn import CompactionFinished, CompactionStarted, RunEvent
 from treadle.projection.items import BACKEND
@@ -20,33 +24,33 @@ _WAITING: Final = 100
 _Told = tuple[Literal["before_compaction", "after_compaction"], CompactionObserved]
 
 
-class CompactionHooks:
-    """Tells hooks of one turn's compactions; `run` belongs in a task of its own."""
+@asynccontextmanager
+async def telling_hooks(hooks: Hooks, ctx: HookContext, emit: Emit) -> AsyncIterator[Emit]:
+    """Give an `emit` that also notes compactions; leave once hooks were told of all of them.
 
-    def __init__(self, hooks: Hooks, ctx: HookContext) -> None:
-        """Say whom to tell, and which run it is."""
-        self._hooks = hooks
-        self._ctx = ctx
-        self._send, self._receive = anyio.create_memory_object_stream[_Told](_WAITING)
+    Cancel: the rest is not told.
+    """
+    send, receive = anyio.create_memory_object_stream[_Told](_WAITING)
 
-    async def take(self, event: RunEvent) -> None:
-        """Take an event of the turn; what is no compaction tells nobody anything."""
+    async def take(event: RunEvent) -> None:
+        await emit(event)
         match event:
             case CompactionStarted(details=details):
-                observed = CompactionObserved(ctx=self._ctx, backend=BACKEND, details=details)
-                await self._send.send(("before_compaction", observed))
+                observed = CompactionObserved(ctx=ctx, backend=BACKEND, details=details)
+                await send.send(("before_compaction", observed))
             case CompactionFinished(details=details):
-                observed = CompactionObserved(ctx=self._ctx, backend=BACKEND, details=details)
-                await self._send.send(("after_compaction", observed))
+                observed = CompactionObserved(ctx=ctx, backend=BACKEND, details=details)
+                await send.send(("after_compaction", observed))
             case _:
                 pass
 
-    async def run(self) -> None:
-        """Tell until `close` was called and everything is told. Cancel: the rest is not told."""
-        async with self._receive:
-            async for name, observed in self._receive:
-                await self._hooks.observe(name, observed)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_tell, hooks, receive)
+        with send:
+            yield take
 
-    def close(self) -> None:
-        """Say that no more will come."""
-        self._send.close()
+
+async def _tell(hooks: Hooks, receive: MemoryObjectReceiveStream[_Told]) -> None:
+    with receive:
+        async for name, observed in receive:
+            await hooks.observe(name, observed)

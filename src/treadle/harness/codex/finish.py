@@ -14,6 +14,7 @@ import anyio
 from treadle.contract.harness import AttemptParams, AttemptResult, Emit
 from treadle.contract.hook import AgentEnd
 from treadle.contract.store import Binding, ContextReport
+from treadle.harness.codex.classify import classification_of, client_closed
 from treadle.harness.codex.mirror import passed_by_hooks
 from treadle.harness.codex.opening import Opened
 from treadle.harness.codex.peer import CodexPeer
@@ -100,7 +101,12 @@ class Finisher:
         await self._tell_engine(record.gathered, turn, result, mirrored=mirrored.written)
         await self._save_report(record, result)
         await self._put_away(record, result)
-        emit("turn.settled", outcome=result.outcome.value, entries_count=len(result.entries))
+        emit(
+            "turn.settled",
+            outcome=result.outcome.value,
+            entries_count=len(result.entries),
+            classification=result.classification,
+        )
         return result
 
     async def refused(
@@ -240,9 +246,10 @@ class Finisher:
         prompt = () if record.prompt is None else (record.prompt,)
         said = [one for one in mirrored.messages if one.role == ASSISTANT]
         usage = projection.usage.usage if projection.usage is not None else None
+        text = _visible(projection.items.final_text) or _partial(played)
         return AttemptResult(
             outcome=outcome,
-            text=_visible(projection.items.final_text) or _partial(played),
+            text=text,
             aborted=outcome in {Outcome.STOPPED, Outcome.TIMED_OUT},
             timed_out=played.timed_out,
             prompt_error=error,
@@ -256,6 +263,7 @@ class Finisher:
             item_lifecycle=projection.items.lifecycle,
             had_potential_side_effects=projection.items.had_potential_side_effects,
             replay_safe=projection.items.replay_safe,
+            classification=classification_of(outcome, text, projection.items),
             thread_id=record.binding.thread_id,
             turn_id=played.turn_id,
         )
@@ -349,7 +357,8 @@ def _lost_outcome(lost: WireError, played: Played) -> tuple[Outcome, JsonObject 
         return Outcome.TIMED_OUT, lost.to_json()
     if played.state.cancelled:
         return Outcome.STOPPED, lost.to_json()
-    return Outcome.CLIENT_LOST, lost.to_json()
+    thread_id, replay_safe = played.state.thread_id, played.projection.items.replay_safe
+    return Outcome.CLIENT_LOST, client_closed(lost, thread_id, replay_safe=replay_safe)
 
 
 def _visible(text: str) -> str:

@@ -7,8 +7,8 @@ facts section 3.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,7 +17,7 @@ import anyio
 from treadle.contract.harness import AttemptParams, Emit
 from treadle.contract.tool import ToolCall
 from treadle.harness.codex import launch, machine
-from treadle.harness.codex.compaction_hooks import CompactionHooks
+from treadle.harness.codex.compaction_hooks import telling_hooks
 from treadle.harness.codex.effort import effort_for_wire
 from treadle.harness.codex.machine import Phase, TurnCommand, TurnInput, TurnState, step
 from treadle.harness.codex.opening import Opened
@@ -32,7 +32,7 @@ from treadle.model.errors import RemoteProtocolError, RpcError, RpcTimeout, Wire
 from treadle.model.ids import ThreadId, TurnId
 from treadle.model.json import JsonObject, JsonValue
 from treadle.model.question import Answer, Verdict
-from treadle.model.turn import QuestionOpened, QuestionResolved, RunEvent
+from treadle.model.turn import QuestionOpened, QuestionResolved
 from treadle.observe import bind, emit
 from treadle.projection.items import TurnProjection, TurnScope
 from treadle.protocol.faults import Fault, fault_of
@@ -91,7 +91,6 @@ class TurnStream:
         self._opened = opened
         self._state = state
         self._timed_out = False
-        self._compactions = CompactionHooks(services.hooks, hook_context(params))
         self._projection = TurnProjection(
             TurnScope(
                 run_id=params.run_id,
@@ -135,14 +134,17 @@ class TurnStream:
         projection = self._projection
         lost: WireError | None = None
         try:
-            async with self._telling_hooks(), anyio.create_task_group() as group:
+            async with (
+                telling_hooks(self._services.hooks, hook_context(self._params), self._emit) as tell,
+                anyio.create_task_group() as group,
+            ):
                 for event in projection.expect(turn_id):
-                    await self._tell(event)
+                    await tell(event)
                 if TurnCommand.INTERRUPT in commands:
                     group.start_soon(self._interrupt, turn_id, stream)
                 group.start_soon(self._watch_abort, turn_id, stream)
                 group.start_soon(self._watch_budget, turn_id, stream)
-                lost = await self._consume(stream, projection)
+                lost = await self._consume(stream, projection, tell)
                 group.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             cleanup_s = self._services.settings.deadlines.cleanup_s
@@ -157,19 +159,9 @@ class TurnStream:
             timed_out=self._timed_out,
         )
 
-    @asynccontextmanager
-    async def _telling_hooks(self) -> AsyncIterator[None]:
-        """Tell hooks of compactions meanwhile; leave once they were told of all."""
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._compactions.run)
-            yield
-            self._compactions.close()
-
-    async def _tell(self, event: RunEvent) -> None:
-        await self._emit(event)
-        await self._compactions.take(event)
-
-    async def _consume(self, stream: Subscription, projection: TurnProjection) -> WireError | None:
+    async def _consume(
+        self, stream: Subscription, projection: TurnProjection, tell: Emit
+    ) -> WireError | None:
         """Take notifications until the turn is over; the error where it never said so."""
         while self._state.phase in {Phase.RUNNING, Phase.STOPPING, Phase.LOST}:
             got = await stream.receive()
@@ -178,7 +170,7 @@ class TurnStream:
                 return got.error or RemoteProtocolError("the notifications of this turn ended")
             self._step(machine.ItemSeen())
             for event in projection.feed(got.method, got.params()):
-                await self._tell(event)
+                await tell(event)
             if projection.end is not None and projection.turn_id is not None:
                 if self._goes_again(projection):
                     return None
