@@ -181,3 +181,26 @@ def test_reading_in_two_steps_reads_the_same(tail: bytes, cut: int) -> None:
 def test_taking_marks_off_changes_nothing_else() -> None:
     item = message("user", "hi", kinds=["user.text"], phase="x")
     assert without_marks(item) == {k: v for k, v in item.items() if k != MARKS}  # type: ignore[arg-type]
+
+
+def test_the_summary_of_a_native_compaction_is_nobodys_answer() -> None:
+    """Spec H-13, G-07: it stands there like an answer, in front of `compacted` (seen on 0.163)."""
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], MARKS: {"turn_id": TURN}}
+    data = b"".join([
+        line("response_item", message("assistant", "An earlier answer.")),
+        line("response_item", reasoning),
+        line("response_item", message("assistant", "The gist.")),
+        line("compacted", {"message": "Another model said: The gist."}),
+        line("response_item", message("user", "hi", kinds=["user.text"])),
+        line("response_item", message("assistant", "yes")),
+    ])
+    rollout = parse_rollout(data)
+    ids = [item["id"] for item in rollout.of_turn(TurnId(TURN))]
+    assert ids == ["msg_An earlier answer.", "msg_hi", "msg_yes"]
+    assert rollout.compactions == 1
+
+
+def test_an_answer_that_is_not_the_summary_stays_an_answer() -> None:
+    """A remote compaction stores no answer in front of it."""
+    data = line("response_item", message("assistant", "yes")) + line("compacted", {"message": ""})
+    assert [item["id"] for item in parse_rollout(data).of_turn(TurnId(TURN))] == ["msg_yes"]

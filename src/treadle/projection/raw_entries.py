@@ -61,6 +61,7 @@ class RawReader:
         self._said: list[UserMessage] | None = said or None
         """User messages that Codex told of and that were not met yet; None if it told of none."""
 
+        self._is_told = any(isinstance(seen.item, AgentMessage) for seen in given.items)
         self._used: set[ItemId] = set()
         self._names: dict[str, str] = {}
         self._prompt: JsonObject | None = None
@@ -92,6 +93,7 @@ class RawReader:
                 continue
             entry = self._entry(item, leading)
             if entry is None:
+                leading = [] if item_role(item) == ASSISTANT else leading
                 continue
             leading = []
             order = max(order, self._order_of(item))
@@ -128,9 +130,15 @@ class RawReader:
             self._given, f"steer:{name}", Message(role=USER, content=parts), raw=(*leading, item)
         )
 
-    def _assistant_entry(self, item: JsonObject, leading: Sequence[JsonObject]) -> NewEntry:
-        """Return what was said; the typed item's text counts, where Codex took something out."""
+    def _assistant_entry(self, item: JsonObject, leading: Sequence[JsonObject]) -> NewEntry | None:
+        """Return what was said; the typed item's text counts, where Codex took something out.
+
+        Where Codex tells of typed items, one that it does not tell of was said to Codex alone: the
+        summary of a native compaction (spec G-07, H-13).
+        """
         seen = self._typed_message(item)
+        if seen is None and self._is_told:
+            return None
         text, name, phase = item_text(item), item_id_of(item), item.get("phase")
         if seen is not None and isinstance(seen.item, AgentMessage):
             self._used.add(seen.item.id)

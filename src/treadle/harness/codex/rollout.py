@@ -11,7 +11,7 @@ Source: decisions 3 and 7, spec A-29.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -20,6 +20,7 @@ import msgspec
 
 from treadle.model.ids import TurnId
 from treadle.model.json import JsonObject, JsonValue
+from treadle.protocol.responses import item_kind, item_role, item_text
 
 _PASSTHROUGH = "internal_chat_message_metadata_passthrough"
 _PROMPT_KINDS = frozenset({"user.text", "user.image"})
@@ -35,7 +36,7 @@ class Origin(StrEnum):
     TOOL = "tool"
     INJECTED = "injected"
     CODEX = "codex"
-    """Context of Codex's own: permissions, environment, AGENTS.md, notes about an interruption."""
+    """Of its own: permissions, environment, AGENTS.md, notes about an interruption, summaries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +114,7 @@ def parse_rollout(data: bytes, offset: int = 0) -> Rollout:
                 _note_event(payload, client_ids, ended)
             case "compacted":
                 compactions += 1
+                _set_summary_apart(items, payload)
             case None:
                 unreadable += 1
             case _:
@@ -125,6 +127,26 @@ def parse_rollout(data: bytes, offset: int = 0) -> Rollout:
         end_offset=offset + size,
         unreadable_lines=unreadable,
     )
+
+
+def _set_summary_apart(items: list[RawItem], compacted: JsonObject) -> None:
+    """Take the last answer for Codex's own if it is the summary that the history gave way to.
+
+    A native compaction stores what the model answered to it like an answer of the turn, without a
+    typed item; nobody said it (spec H-13).
+    """
+    message = compacted.get("message")
+    if not items or not isinstance(message, str):
+        return
+    last = items[-1]
+    text = item_text(last.item).strip()
+    if item_role(last.item) != "assistant" or not text or text not in message:
+        return
+    items[-1] = replace(last, origin=Origin.CODEX)
+    for at in range(len(items) - 2, -1, -1):
+        if item_kind(items[at].item) != "reasoning" or items[at].turn_id != last.turn_id:
+            return
+        items[at] = replace(items[at], origin=Origin.CODEX)
 
 
 def raw_item(payload: JsonObject) -> RawItem:
