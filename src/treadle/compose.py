@@ -37,6 +37,7 @@ from treadle.foreign import ForeignCalls
 from treadle.harness.codex.attempt import CodexHarness
 from treadle.harness.codex.launch import ProviderLaunch, provider_launch
 from treadle.harness.codex.services import CodexServices
+from treadle.harness.codex.signin import SignInCheck
 from treadle.harness.codex.thread import Threads
 from treadle.hooks.inprocess import InProcessHooks
 from treadle.model.errors import TreadleError
@@ -151,6 +152,7 @@ async def open_runtime(
             paths=places,
             store=store,
             pool=pool,
+            sign_in=SignInCheck(),
             threads=Threads(store.bindings, opening.ids, chosen.deadlines),
             catalog=Catalog(
                 (memory_search.create(store), *tools),

@@ -25,7 +25,7 @@ from treadle.contract.store import Binding, OpenTurn
 from treadle.harness.codex import machine
 from treadle.harness.codex.classify import client_closed
 from treadle.harness.codex.finish import Finisher, TurnRecord
-from treadle.harness.codex.launch import NATIVE_PROVIDERS
+from treadle.harness.codex.launch import NATIVE_PROVIDERS, codex_provider
 from treadle.harness.codex.machine import TurnCommand, TurnInput, TurnState, step
 from treadle.harness.codex.mirror import prompt_entry
 from treadle.harness.codex.opening import Opened, ThreadOpener
@@ -128,6 +128,8 @@ class _Attempt:
 
     async def _on(self, client: CodexClient) -> AttemptResult:
         services, params = self._services, self._params
+        if codex_provider(params.model) is None:
+            await services.sign_in.require(client, params.agent_id)
         binding = await services.store.bindings.get(params.session.id)
         holds_prompt = False
         if binding is not None:
@@ -277,6 +279,14 @@ class _Attempt:
                 decision=decision,
                 reason=reason,
                 report={
+                    "same_start": {
+                        "messages": opened.projected.held_count if opened.resumed else 0
+                    },
+                    "new": {
+                        "messages": len(
+                            opened.projected.turn.inject or opened.projected.turn.quoted
+                        )
+                    },
                     "items": len(opened.projected.items),
                     "left_out": opened.projected.turn.left_out_count,
                     "estimated_tokens": (
@@ -310,6 +320,12 @@ def _notices(gathered: Gathered, opened: Opened) -> Sequence[tuple[str, str]]:
         notices.append((
             "assemble_failed",
             f"The context engine gave no context for this turn: {gathered.assemble_failed}",
+        ))
+    if opened.projected.failed is not None:
+        notices.append((
+            "projection_failed",
+            "The context engine's messages could not be put into Codex's terms"
+            f" ({opened.projected.failed}); the turn runs without them.",
         ))
     if opened.injection_failed is not None:
         how = "goes without it" if opened.resumed else "gets it as quoted text"

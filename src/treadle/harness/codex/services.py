@@ -11,6 +11,7 @@ from treadle.config.settings import Settings
 from treadle.contract.hook import Hooks
 from treadle.contract.store import Store
 from treadle.harness.codex.launch import ProviderLaunch
+from treadle.harness.codex.signin import SignInCheck
 from treadle.harness.codex.thread import Threads
 from treadle.model.ids import AgentId
 from treadle.tokens import Counter
@@ -29,6 +30,7 @@ class CodexServices:
     store: Store
     pool: ClientPool
     threads: Threads
+    sign_in: SignInCheck
     catalog: Catalog
     tools: ToolCaller
     hooks: Hooks

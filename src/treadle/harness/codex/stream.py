@@ -7,7 +7,7 @@ facts section 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -32,13 +32,16 @@ from treadle.model.errors import RemoteProtocolError, RpcError, RpcTimeout, Wire
 from treadle.model.ids import ThreadId, TurnId
 from treadle.model.json import JsonObject, JsonValue
 from treadle.model.question import Answer, Verdict
-from treadle.model.turn import QuestionOpened, QuestionResolved
+from treadle.model.turn import Notice, QuestionOpened, QuestionResolved, RunEvent
 from treadle.observe import bind, emit
 from treadle.projection.items import TurnProjection, TurnScope
 from treadle.protocol.faults import Fault, fault_of
 from treadle.protocol.rpc import ServerRequest
 from treadle.wire.client import CodexClient
 from treadle.wire.subscription import Closed, Subscription
+
+_UNKNOWN_MODEL: Final = "Model metadata for"
+"""How Codex's warning about a model that its catalog lacks begins (facts, section 2)."""
 
 _INTERRUPT_ANSWER_S: Final = 5.0
 """Seconds.
@@ -138,7 +141,7 @@ class TurnStream:
                 telling_hooks(self._services.hooks, hook_context(self._params), self._emit) as tell,
                 anyio.create_task_group() as group,
             ):
-                for event in projection.expect(turn_id):
+                for event in self._worth_telling(projection.expect(turn_id)):
                     await tell(event)
                 if TurnCommand.INTERRUPT in commands:
                     group.start_soon(self._interrupt, turn_id, stream)
@@ -169,7 +172,7 @@ class TurnStream:
                 self._step(machine.WireLost())  # no change where the interrupt's grace was over
                 return got.error or RemoteProtocolError("the notifications of this turn ended")
             self._step(machine.ItemSeen())
-            for event in projection.feed(got.method, got.params()):
+            for event in self._worth_telling(projection.feed(got.method, got.params())):
                 await tell(event)
             if projection.end is not None and projection.turn_id is not None:
                 if self._goes_again(projection):
@@ -190,6 +193,16 @@ class TurnStream:
         if not projection.items.is_untouched:
             return False
         return TurnCommand.OPEN_FRESH_THREAD in self._step(machine.Overflowed())
+
+    def _worth_telling(self, events: Sequence[RunEvent]) -> Sequence[RunEvent]:
+        """Leave out Codex's warning that it does not know a model which we made ourselves."""
+        if self._params.model.provider not in self._services.builtin_providers:
+            return events
+        return [
+            event
+            for event in events
+            if not (isinstance(event, Notice) and _UNKNOWN_MODEL in event.text)
+        ]
 
     # ------------------------------------------------------------------------------ stopping
 
