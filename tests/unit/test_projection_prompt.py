@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from treadle.model.json import JsonValue
@@ -313,6 +313,7 @@ def test_a_long_part_keeps_its_head_and_says_what_went() -> None:
 
 
 @given(st.text(alphabet="ab \n[]x", max_size=400), st.integers(-2, 420))
+@example("abc\n" * 50, 100)
 def test_older_text_is_dropped_to_the_limit(text: str, limit: int) -> None:
     """Spec D-46: never over the limit, the tail kept, N says how much went."""
     kept = keep_tail(text, limit)

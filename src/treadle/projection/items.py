@@ -364,6 +364,7 @@ class TurnProjection:
                 self._ledger.settle(state, text)
                 yield self._value(item.id, "plan", {"text": text})
             case ContextCompaction() if is_first:
+                self._reading = None  # the old numbers are not those of what is left (G-15)
                 yield self._compaction_finished(item.id)
             case _ if isinstance(item, (*TOOL_ITEMS, Unknown)):
                 yield self._value(item.id, "tool", tool_value(item, "completed"))
