@@ -35,6 +35,9 @@ from treadle.model.text import without_surrogates
 MAX_MESSAGES: Final = 1_000_000
 """Messages in one answer: a lazy sequence that never ends must not take the memory with it."""
 
+MAX_DEPTH: Final = 100
+"""Levels of nesting in a message: what renders it goes as deep, several calls a level."""
+
 R = TypeVar("R")
 
 
@@ -175,7 +178,7 @@ def message(answer: Answer, value: object, where: str) -> Message:
     if not value.role.strip():
         raise answer.refuse(f"'{where}.role' is blank")
     try:
-        _require_json(value.content)
+        _require_json(value.content, MAX_DEPTH)
         canonical(value.content)
     except UnicodeEncodeError:
         return replace(value, content=_valid(value.content))
@@ -184,18 +187,23 @@ def message(answer: Answer, value: object, where: str) -> Message:
     return value
 
 
-def _require_json(value: object) -> None:
-    """Raise TypeError for what JSON cannot say; the encoder would take sets, dates and records."""
+def _require_json(value: object, depth: int) -> None:
+    """Raise TypeError for what JSON cannot say; the encoder would take sets, dates and records.
+
+    Also where it is nested deeper than `depth`.
+    """
+    if depth == 0:
+        raise TypeError(f"it is nested deeper than {MAX_DEPTH} levels")
     if type(value) is str or value is None or isinstance(value, str | bool | int | float):
         return
     if isinstance(value, dict | Mapping):
         for name, part in value.items():
             if not isinstance(name, str):
                 raise TypeError(f"a field's name is {type(name).__name__}")
-            _require_json(part)
+            _require_json(part, depth - 1)
     elif isinstance(value, list | tuple):
         for part in value:
-            _require_json(part)
+            _require_json(part, depth - 1)
     else:
         raise TypeError(f"it holds {type(value).__name__}")
 

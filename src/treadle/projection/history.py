@@ -53,6 +53,7 @@ class Reason(StrEnum):
     EQUAL = "equal"
     LEGACY = "no-active-engine"
     ASSEMBLE_FAILED = "assemble-failed"
+    PROJECTION_FAILED = "projection-failed"
     BOOTSTRAP_HELD = "bootstrap-held"
     NEEDS_SMALLER_CONTEXT = "needs-smaller-context"
     MISSING_TAIL = "missing-tail"
@@ -345,6 +346,9 @@ _SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType({
     Reason.EQUAL: "The thread holds exactly what the engine wants.",
     Reason.LEGACY: "No context engine is active, so the thread's own history is the history.",
     Reason.ASSEMBLE_FAILED: "The engine gave no context this turn; what was known stays as it is.",
+    Reason.PROJECTION_FAILED: (
+        "The engine's context could not be put into Codex's terms; what was known stays as it is."
+    ),
     Reason.BOOTSTRAP_HELD: "The thread was given the engine's context for this epoch already.",
     Reason.NEEDS_SMALLER_CONTEXT: (
         "Codex compacted the thread, and what the engine wants is more than 60 % of the window:"

@@ -18,7 +18,7 @@ from treadle.harness.codex.classify import classification_of, client_closed
 from treadle.harness.codex.mirror import passed_by_hooks
 from treadle.harness.codex.opening import Opened
 from treadle.harness.codex.peer import CodexPeer
-from treadle.harness.codex.prepare import Gathered, hook_context
+from treadle.harness.codex.prepare import PROJECTION_FAULTS, Gathered, hook_context
 from treadle.harness.codex.recovery import UNKNOWN, after_compactions, turn_notice
 from treadle.harness.codex.report import report_of
 from treadle.harness.codex.rollout import Rollout, read_rollout
@@ -269,7 +269,11 @@ class Finisher:
         )
 
     async def _save_report(self, record: TurnRecord, result: AttemptResult) -> None:
-        report = report_of(self._services, self._params, record, result)
+        try:
+            report = report_of(self._services, self._params, record, result)
+        except PROJECTION_FAULTS as error:  # counting what nobody could render is no turn's fault
+            emit("projection.failed", cause=error)
+            return
         try:
             await self._services.store.reports.save(
                 ContextReport(

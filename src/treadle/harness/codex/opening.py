@@ -15,6 +15,7 @@ from treadle.harness.codex import launch
 from treadle.harness.codex.peer import CodexPeer
 from treadle.harness.codex.prepare import Gathered, Projected, project
 from treadle.harness.codex.services import CodexServices
+from treadle.harness.codex.stages import SetupStages
 from treadle.harness.codex.thread import PlannedInjection, ThreadGone, ThreadOptions
 from treadle.model.errors import RpcError
 from treadle.model.ids import ThreadId
@@ -92,6 +93,7 @@ class ThreadOpener:
         self._params = params
         self._peer = peer
         self._gathered = gathered
+        self._stages = SetupStages(services.clock)
 
     async def open(self, binding: Binding | None, projected: Projected) -> Opened:
         """Carry the plan out.
@@ -99,12 +101,18 @@ class ThreadOpener:
         A thread that is gone is replaced by a fresh one, with the context planned anew for it.
         Raises: RpcError, RpcTimeout, ProcessExited, ThreadBusy.
         """
+        opened = await self._opened(binding, projected)
+        self._stages.report()
+        return opened
+
+    async def _opened(self, binding: Binding | None, projected: Projected) -> Opened:
         if binding is None or projected.turn.fresh_thread:
             return await self._fresh(binding, projected)
         try:
-            resumed = await self._services.threads.load(
-                self._peer, binding, self._options(projected.instructions)
-            )
+            with self._stages.stage("load"):
+                resumed = await self._services.threads.load(
+                    self._peer, binding, self._options(projected.instructions)
+                )
         except ThreadGone as gone:
             emit("binding.cleared", thread_id=binding.thread_id, reason=gone.reason)
             anew = await project(
@@ -126,7 +134,8 @@ class ThreadOpener:
 
     async def _fresh(self, old: Binding | None, projected: Projected) -> Opened:
         services, params = self._services, self._params
-        made = await services.threads.start(self._peer, self._options(projected.instructions))
+        with self._stages.stage("start"):
+            made = await services.threads.start(self._peer, self._options(projected.instructions))
         addition = text_hash(self._gathered.addition)
         binding = Binding(
             session_id=params.session.id,
@@ -199,8 +208,12 @@ class ThreadOpener:
             ),
             engine=projected.turn.engine_record,
         )
-        if resumed:
-            emit("binding.written", thread_id=binding.thread_id, action="resumed")
+        emit(
+            "binding.written",
+            thread_id=binding.thread_id,
+            action="resumed",
+            was_loaded=not resumed,
+        )
         return Opened(
             binding=binding,
             projected=projected,
@@ -216,7 +229,10 @@ class ThreadOpener:
         planned = PlannedInjection(
             items=tuple(item.item for item in projected.items), held=projected.turn.held
         )
-        return await self._services.threads.inject(self._peer, self._params.claim, binding, planned)
+        with self._stages.stage("inject"):
+            return await self._services.threads.inject(
+                self._peer, self._params.claim, binding, planned
+            )
 
     async def _supersede(self, binding: Binding, projected: Projected) -> tuple[Binding, bool]:
         """Give the thread a changed addition.
@@ -246,9 +262,10 @@ class ThreadOpener:
         )
         planned = PlannedInjection(items=(item,), held=(), purpose="instructions")
         try:
-            stored = await self._services.threads.inject(
-                self._peer, self._params.claim, after, planned
-            )
+            with self._stages.stage("instructions"):
+                stored = await self._services.threads.inject(
+                    self._peer, self._params.claim, after, planned
+                )
         except RpcError as refused:
             emit("injection.failed", thread_id=binding.thread_id, reason=refused.rpc_message)
             return binding, False

@@ -15,6 +15,7 @@ from treadle.contract.engine import Assembled
 from treadle.contract.harness import AttemptParams
 from treadle.contract.hook import HookContext, PromptBuild, PromptBuildResult
 from treadle.contract.store import Binding, Holding, TranscriptSnapshot
+from treadle.harness.codex.decision import tell_decision
 from treadle.harness.codex.launch import codex_provider
 from treadle.harness.codex.planning import PlanningInput, TurnPlan, plan_turn
 from treadle.harness.codex.services import CodexServices
@@ -25,12 +26,11 @@ from treadle.harness.lifecycle import (
     effective_key,
     with_settings,
 )
-from treadle.model.errors import TreadleError
 from treadle.model.ids import EngineId
 from treadle.model.json import JsonObject
 from treadle.model.message import USER, Message, parts_of
 from treadle.observe import emit
-from treadle.projection.history import Continue, Reason, explain
+from treadle.projection.history import Continue, Reason
 from treadle.projection.injection import ItemOptions, PlannedItem, items_for
 from treadle.projection.instructions import BaseSections, base_sections, compose
 from treadle.projection.prompt import (
@@ -47,6 +47,20 @@ IMAGE_TOKENS: Final = 1_000
 """What an image counts for in a seed's budget.
 
 Its real cost depends on its size and on the model.
+"""
+
+
+PROJECTION_FAULTS: Final = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What content of a shape that nobody thought of raises in pure code (spec S-03).
+
+Anything else is no failure of projection, and must be seen.
 """
 
 
@@ -80,6 +94,8 @@ class Projected:
     """Messages that the thread held before this turn."""
 
     dropped_chars: int = 0
+    failed: str | None = None
+    """Why the original prompt goes alone although there was a context (spec S-03)."""
 
 
 async def gather(
@@ -144,25 +160,24 @@ async def project(
     if binding is not None and (binding.pinned or binding.successive_rebases > 0):
         rows = await services.store.bindings.held(binding.thread_id)
         held = tuple(row.content_hash for row in rows)
+    failed = None
     try:
         turn = _plan(services, params, gathered, binding, holding, held, unfit_because)
         items = _items(services, params, gathered, turn)
         text, context_range = _text(services, params, gathered, turn)
-    except TreadleError:
-        raise
-    except (
-        Exception
-    ) as error:  # the planner is ours, but an engine's odd message may break it: S-03
+    except PROJECTION_FAULTS as error:
+        failed = type(error).__name__
         emit("projection.failed", cause=error)
-        turn = TurnPlan(plan=Continue(reason=Reason.ASSEMBLE_FAILED, detail="projection failed"))
+        turn = _bare_plan(binding)
         items, text, context_range = (), params.prompt.strip(), None
     if turn.warning:
-        emit("projection.decided", reason=turn.warning)
-    emit(
-        "projection.decided",
-        decision=type(turn.plan).__name__.lower(),
-        reason=explain(turn.plan),
+        emit("projection.request_ignored", reason=turn.warning)
+    tell_decision(
+        turn,
+        binding,
+        assembled_count=len(gathered.assembled.messages) if gathered.assembled else None,
         items_count=len(items),
+        context_chars=context_range[1] - context_range[0] if context_range else 0,
         prompt_chars=len(text),
     )
     changed = await services.hooks.before_prompt_build(
@@ -198,6 +213,7 @@ async def project(
         prompt_text=fitted.text,
         instructions=_instructions(gathered, changed),
         held_count=holding.count,
+        failed=failed,
         dropped_chars=dropped,
     )
 
@@ -262,6 +278,14 @@ def _strings(value: object) -> str:
             return ""
         case _:
             return str(value)
+
+
+def _bare_plan(binding: Binding | None) -> TurnPlan:
+    """Return the plan of a turn whose projection failed: what is known stays as it is."""
+    return TurnPlan(
+        plan=Continue(reason=Reason.PROJECTION_FAILED),
+        engine_record=binding.engine if binding is not None else None,
+    )
 
 
 def _addition(assembled: Assembled | None) -> str:
