@@ -10,7 +10,6 @@ import pytest
 
 from tests.process.rig import CODE_MODE, PLAIN, Rig, Turn, all_entries, echo_tool, rig_over_model
 from treadle.clock import RandomIds, SystemClock
-from treadle.contract.engine import ContextProjection
 from treadle.contract.harness import ProjectionMode
 from treadle.model.ids import AgentId, RunId, SessionKey
 from treadle.model.message import NewEntry, assistant_message, text_of, user_message
@@ -152,7 +151,12 @@ async def test_a_long_session_changed_in_every_way_and_back_loses_no_reply(
     """Done when 7; spec D-51, D-54, F-28: 10,000 entries, each change of thread explained."""
     engine = RecordingEngine()
     choices: list[tuple[str, str, ProjectionMode]] = [
-        *itertools.product(("legacy", "recording", "window"), (PLAIN, CODE_MODE), MODES),
+        ("legacy", PLAIN, "history"),
+        ("recording", PLAIN, "history"),
+        ("recording", CODE_MODE, "prompt"),
+        ("window", CODE_MODE, "prompt"),
+        ("window", PLAIN, "history"),
+        ("legacy", CODE_MODE, "prompt"),
     ]
     path = [*choices, *reversed(choices)]
     turns: list[Turn] = []
@@ -165,7 +169,6 @@ async def test_a_long_session_changed_in_every_way_and_back_loses_no_reply(
             async with rig.opened(engines={"recording": lambda _: engine}) as runtime:
                 session = rig.session(runtime)
                 for name, model, mode in part:
-                    engine.projection = ContextProjection()
                     turns.append(
                         await switched(
                             rig, session, len(turns) + 1, engine=name, model=model, mode=mode
