@@ -72,11 +72,11 @@ TURN: Final = (
         (f"{_EVENTS}::test_other_threads_and_turns_are_ignored",),
     ),
     Breakage(
-        "keep-text-that-codex-removed",
+        "append-a-completed-text-to-what-was-streamed",
         "G-05",
-        "projection/ledger.py",
-        "elif self._answer == state.item.id:",
-        "elif self._answer is None:",
+        "projection/items.py",
+        "at = len(state.text) if text.startswith(state.text) else 0",
+        "at = len(state.text)",
         (f"{_EVENTS}::test_deltas_append_and_the_completed_text_wins",),
     ),
     Breakage(

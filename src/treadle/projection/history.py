@@ -33,7 +33,7 @@ from typing import Final, Literal
 
 from treadle.contract.store import Held, Holding
 from treadle.model.message import Message
-from treadle.projection.bootstrap import BootstrapDecision
+from treadle.projection.bootstrap import BootstrapDecision, BootstrapReason
 
 Mode = Literal["auto", "history", "prompt"]
 
@@ -42,6 +42,9 @@ MAX_SUCCESSIVE_REBASES: Final = 3
 
 STEADY_TURNS: Final = 3
 """After so many turns in which the wanted list only grew, a dampened session may rebase again."""
+
+LEFT: Final = "left"
+"""Detail of a plan: the engine had a projected thread and wants none any more (spec D-36)."""
 
 WINDOW_SHARE: Final = 0.6
 """Of the reported window that a seeded or rebased thread may fill (decisions 4, 5)."""
@@ -213,7 +216,7 @@ def _fresh_reason(given: PlanInput) -> tuple[Reason, str] | None:
     if not given.tools_compatible:
         return Reason.TOOLS_CHANGED, ""
     if given.leaves_bootstrap and given.engine_active and not given.assemble_failed:
-        return Reason.BOOTSTRAP_EPOCH, "left"
+        return Reason.BOOTSTRAP_EPOCH, LEFT
     return None
 
 
@@ -375,6 +378,18 @@ _SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType({
 })
 
 
+_DETAILS: Final[Mapping[str, str]] = MappingProxyType({
+    BootstrapReason.MISSING_THREAD: "there is no thread yet",
+    BootstrapReason.MISSING_PROJECTION: "the thread was never given the context of an epoch",
+    BootstrapReason.ENGINE_MISMATCH: "another engine, or another version or policy of it",
+    BootstrapReason.TOOLS_MISMATCH: "the dynamic tools changed",
+    BootstrapReason.PROJECTION_MISMATCH: "the engine named another epoch",
+    BootstrapReason.MATCHING: "engine, tools and epoch are those of the thread",
+    LEFT: "the engine wants its context in each turn again",
+})
+"""Codes of details in words; a detail that is no code is in words already."""
+
+
 def explain(done: Plan) -> str:
     """Return what was decided and why, in words for a person."""
     match done:
@@ -392,5 +407,5 @@ def explain(done: Plan) -> str:
     why = _SENTENCES[done.reason]
     if isinstance(done, PromptCarrier) and done.cause is not None:
         why = f"{why} {_SENTENCES[done.cause]}"
-    detail = f" ({done.detail})" if done.detail else ""
+    detail = f" ({_DETAILS.get(done.detail, done.detail)})" if done.detail else ""
     return f"{what} {why}{detail}"
