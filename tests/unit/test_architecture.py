@@ -29,9 +29,10 @@ LAZY_PACKAGES = {"codex_cli_bin", "rs_bpe", "tiktoken"}
 """Packages that may be imported inside a function: those of extras, and the tokenizer, whose 75 MB
 only a process that counts tokens should pay."""
 
-LAZY_MODULES = ("__init__.py", "cli/")
-"""Where any import may stand inside a function: the package's face and the commands import what
-they need when it is used, so that `treadle --help` stays under 100 ms of CPU."""
+LAZY_MODULES = ("__init__.py", "cli/", "testing/plugin.py")
+"""Where any import may stand inside a function: the package's face, the commands and the pytest
+plugin import what they need when it is used, so that `treadle --help` stays under 100 ms of CPU and
+every start of pytest where Treadle is installed costs nothing."""
 
 CLOCK_MODULES = ("clock.py", "testing/")
 """Where the wall clock is read and chance is drawn; everyone else is handed a Clock and Ids."""
