@@ -260,6 +260,9 @@ class Binding:
     Source: spec D-40.
     """
 
+    reference_hash: str = ""
+    """Of the workspace files that the thread was given as text, if any (spec E-07)."""
+
     overflowed: bool = False
     """Whether its last turn did not fit: an engine's next turn gets a fresh thread (spec F-25)."""
 

@@ -39,6 +39,7 @@ from treadle.model.message import ASSISTANT, Entry, EntryKind, Message, NewEntry
 from treadle.model.turn import EntryCommitted, Notice, Outcome, Usage
 from treadle.observe import emit
 from treadle.projection.history import Rebase
+from treadle.projection.instructions import text_hash
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +175,7 @@ class Finisher:
             window=(usage.window if usage is not None else None) or binding.window,
             last_total=_last_total(binding, usage, compactions),
             overflowed=projection.overflowed,
+            reference_hash=text_hash(record.gathered.reference) if compactions == 0 else "",
             rebased_for_compaction=_rebased_for_compaction(record, compactions),
         )
 

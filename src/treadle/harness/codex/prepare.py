@@ -19,6 +19,7 @@ from treadle.harness.codex.decision import tell_decision
 from treadle.harness.codex.launch import codex_provider
 from treadle.harness.codex.planning import PlanningInput, TurnPlan, plan_turn
 from treadle.harness.codex.services import CodexServices
+from treadle.harness.codex.workspace import workspace_reference
 from treadle.harness.lifecycle import (
     LifecycleCall,
     assemble,
@@ -32,7 +33,12 @@ from treadle.model.message import USER, Message, parts_of
 from treadle.observe import emit
 from treadle.projection.history import Continue, Reason
 from treadle.projection.injection import ItemOptions, PlannedItem, items_for
-from treadle.projection.instructions import BaseSections, base_sections, compose
+from treadle.projection.instructions import (
+    BaseSections,
+    base_sections,
+    compose,
+    text_hash,
+)
 from treadle.projection.prompt import (
     ProjectionInput,
     TurnInput,
@@ -41,6 +47,7 @@ from treadle.projection.prompt import (
     project_prompt,
     reserve_tokens_from,
 )
+from treadle.projection.rendering import REQUEST_HEADING
 from treadle.tools.catalog import ToolSet
 
 IMAGE_TOKENS: Final = 1_000
@@ -77,6 +84,9 @@ class Gathered:
     addition: str
     instructions: str
     """The composed developer instructions, the addition last (spec E-02)."""
+
+    reference: str = ""
+    """What the workspace holds for the model and no tool could read (spec E-07)."""
 
     supports_inject: bool = True
     """Whether items can be put into a thread of this app-server; else the context goes as text."""
@@ -122,6 +132,9 @@ async def gather(
         prompt=params.prompt,
     )
     addition = _addition(outcome.assembled)
+    reference = ""
+    if not params.lightweight:
+        reference = await workspace_reference(params.cwd, frozenset(tools.names))
     sections = (*base_sections(BaseSections()), addition)
     return Gathered(
         call=call,
@@ -132,6 +145,7 @@ async def gather(
         pre_prompt_message_count=len(history),
         addition=addition,
         instructions=compose(sections),
+        reference=reference,
         supports_inject=supports_inject,
     )
 
@@ -180,9 +194,12 @@ async def project(
         context_chars=context_range[1] - context_range[0] if context_range else 0,
         prompt_chars=len(text),
     )
+    reference = _due_reference(gathered, binding, fresh=turn.fresh_thread)
+    if reference and context_range is None:
+        text = f"{REQUEST_HEADING}\n{text}"  # it must not read as part of the reference (D-48)
     changed = await services.hooks.before_prompt_build(
         PromptBuild(
-            prompt=text,
+            prompt=reference + text,
             developer_instructions=gathered.instructions,
             messages=gathered.history,
             ctx=hook_context(params),
@@ -200,7 +217,7 @@ async def project(
         TurnInput(
             prompt_text=text,
             context_range=context_range,
-            before=_paragraph_before(changed.prepend_context),
+            before=_paragraph_before(changed.prepend_context) + reference,
             after=_paragraph_after(changed.append_context),
         )
     )
@@ -368,6 +385,16 @@ def _text(
         )
     )
     return projected.prompt_text, projected.context_range
+
+
+def _due_reference(gathered: Gathered, binding: Binding | None, *, fresh: bool) -> str:
+    """Return the workspace's section where the thread does not have it as it is (E-07, D-48)."""
+    has_it = (
+        binding is not None
+        and not fresh
+        and binding.reference_hash == text_hash(gathered.reference)
+    )
+    return "" if has_it else _paragraph_before(gathered.reference)
 
 
 def _instructions(gathered: Gathered, changed: PromptBuildResult) -> str:
