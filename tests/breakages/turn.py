@@ -11,6 +11,7 @@ _ENTRIES: Final = "tests/unit/test_projection_snapshot.py"
 _STORE: Final = "tests/contract/test_store.py"
 _TOOLS: Final = "tests/unit/test_tools.py"
 _MACHINE: Final = "tests/unit/test_turn_machine.py"
+_THREADS: Final = "tests/turn/test_thread_fields.py"
 _QUESTIONS: Final = "tests/unit/test_interaction.py"
 _PLANNING: Final = "tests/unit/test_codex_planning.py"
 
@@ -232,5 +233,66 @@ TURN: Final = (
         "            or self.assistant_texts\n",
         "",
         (f"{_EVENTS}::test_open_items_and_words_forbid_a_replay",),
+    ),
+    Breakage(
+        "mark-the-working-folder-as-trusted",
+        "decision 1",
+        "harness/codex/thread.py",
+        '"approvalPolicy": launch.APPROVAL_POLICY,',
+        '"approvalPolicy": launch.APPROVAL_POLICY, "sandbox": "read-only",',
+        (f"{_THREADS}::test_a_sandbox_is_named_on_turns_and_never_on_a_thread",),
+    ),
+    Breakage(
+        "start-a-turn-without-a-sandbox",
+        "F-03",
+        "harness/codex/stream.py",
+        '            "sandboxPolicy": launch.SANDBOX_POLICY,\n',
+        "",
+        (f"{_THREADS}::test_a_sandbox_is_named_on_turns_and_never_on_a_thread",),
+    ),
+    Breakage(
+        "give-a-thread-codexs-own-personality",
+        "F-01",
+        "harness/codex/thread.py",
+        '            "personality": launch.PERSONALITY,\n',
+        "",
+        (f"{_THREADS}::test_a_sandbox_is_named_on_turns_and_never_on_a_thread",),
+    ),
+    Breakage(
+        "send-items-before-the-intent",
+        "decision 3",
+        "harness/codex/thread.py",
+        "await self._bindings.intend(claim, injection)",
+        'await peer.request("thread/inject_items",'
+        ' {"threadId": binding.thread_id, "items": planned.items})\n'
+        "        await self._bindings.intend(claim, injection)",
+        (f"{_THREADS}::test_an_injection_that_was_never_answered_is_known_and_not_held",),
+    ),
+    Breakage(
+        "leave-a-refused-injection-open",
+        "D-58",
+        "harness/codex/thread.py",
+        "except RpcError:\n            await self._bindings.abandon(claim, injection.id)",
+        "except RpcError:\n            await anyio.sleep(0)",
+        (f"{_THREADS}::test_a_refused_injection_holds_nothing_and_the_turn_goes_on",),
+    ),
+    Breakage(
+        "keep-token-counts-over-a-compaction",
+        "G-15",
+        "projection/items.py",
+        "self._reading = None  # the old",
+        "pass  # the old",
+        (
+            "tests/unit/test_public_reports.py"
+            "::test_old_token_counts_are_unknown_after_a_native_compaction",
+        ),
+    ),
+    Breakage(
+        "ask-for-minimal-where-it-is-refused",
+        "F-09",
+        "harness/codex/effort.py",
+        'if effort == "minimal" and version >= _NO_MINIMAL:',
+        'if effort == "minimal" and version < _NO_MINIMAL:',
+        ("tests/unit/test_effort.py::test_an_effort_that_a_model_refuses_becomes_the_nearest",),
     ),
 )
