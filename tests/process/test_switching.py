@@ -10,10 +10,13 @@ import pytest
 
 from tests.process.rig import CODE_MODE, PLAIN, Rig, Turn, all_entries, echo_tool, rig_over_model
 from treadle.clock import RandomIds, SystemClock
+from treadle.contract.engine import Assembled, AssembleParams
 from treadle.contract.harness import ProjectionMode
 from treadle.model.ids import AgentId, RunId, SessionKey
-from treadle.model.message import NewEntry, assistant_message, text_of, user_message
+from treadle.model.json import JsonObject
+from treadle.model.message import Message, NewEntry, assistant_message, text_of, user_message
 from treadle.model.turn import CompactionFinished, Notice, Outcome, ThreadChanged
+from treadle.protocol.responses import item_text
 from treadle.runtime.sessions import Session
 from treadle.store.open import open_store
 from treadle.testing.engine import RecordingEngine
@@ -213,3 +216,34 @@ async def _write_long(rig: Rig) -> None:
             ]
             await store.transcript.append(claim, batch)
         await store.transcript.release(claim)
+
+
+PIXEL = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5E"
+    "rkJggg=="
+)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_image_that_the_engine_shows_reaches_the_model_in_each_mode(
+    codex_binary: Path, scratch: Path, mode: ProjectionMode
+) -> None:
+    """Spec D-28, F-07: as an input image, and only once."""
+
+    class Showing(RecordingEngine):
+        def assemble(self, params: AssembleParams) -> Assembled:
+            image: JsonObject = {"type": "image", "data": PIXEL, "mimeType": "image/png"}
+            shown = Message(role="user", content=[{"type": "text", "text": "Look."}, image])
+            return Assembled(messages=[shown, *params.messages], estimated_tokens=0)
+
+    async with (
+        rig_over_model(scratch, codex_binary) as rig,
+        rig.opened(engines={"showing": lambda _: Showing()}) as runtime,
+    ):
+        turn = await switched(
+            rig, rig.session(runtime), 1, engine="showing", model=PLAIN, mode=mode
+        )
+    asked = turn.requests[0].raw.decode()
+    assert asked.count("input_image") == 1
+    assert asked.count(PIXEL) == 1
+    assert item_text(turn.input[-1]).endswith("message 1.")

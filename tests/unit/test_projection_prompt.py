@@ -25,6 +25,7 @@ from treadle.projection.prompt import (
     rendered_context,
     reserve_tokens_from,
 )
+from treadle.projection.quoted_images import images_left, quoted_images
 from treadle.projection.rendering import neutralised, rendered_body, shape_of
 
 
@@ -469,3 +470,45 @@ def test_bytes_do_not_depend_on_the_process() -> None:
 def test_lone_surrogates_do_not_survive() -> None:
     """RS12."""
     projected([said("user", "a\ud800b"), said("x\udfff", "y")], "p\udc00").encode()
+
+
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+def test_a_quoted_image_stays_while_its_message_does() -> None:
+    """Spec D-16, D-28: named in the text, sent beside it; gone with its message."""
+    image: JsonValue = {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
+    other: JsonValue = {"type": "image", "url": "https://example.invalid/a.png"}
+    messages = [
+        said("user", [text_part("old " + "a" * 100), {"type": "image", "url": f"{PIXEL}AA"}]),
+        said("assistant", "b" * 50),
+        said("user", [text_part("new"), image, other]),
+        said("assistant", "end"),
+    ]
+    whole = rendered_context(messages, 10_000, 6_000)
+    images = quoted_images(messages, 6_000)
+    assert images_left(images, whole) == (f"{PIXEL}AA", PIXEL)
+    for limit in range(len(whole)):
+        left = images_left(images, keep_tail(whole, limit))
+        newest = "[user]\nnew\n[image omitted]\n[image omitted]" in keep_tail(whole, limit)
+        assert left == ((PIXEL,) if newest else ())
+
+
+def test_summaries_alone_are_quoted_apart_from_the_request() -> None:
+    """Spec D-26: also where no older user message remains."""
+    text = projected(
+        [said("compactionSummary", "It began."), said("branchSummary", "It went on.")], "next"
+    )
+    assert text.endswith(
+        "<conversation_context>\n[compactionSummary]\nIt began.\n\n[branchSummary]\nIt went on.\n"
+        "</conversation_context>\n\nCurrent user request:\nnext"
+    )
+
+
+def test_what_came_with_the_message_stands_before_the_block() -> None:
+    """Spec D-48: references and quoted replies first, then the block, then the request."""
+    block = projected([said("user", "hi")], "next")
+    fitted = fit_turn_input(
+        TurnInput(prompt_text=block, context_range=None, before="In reply to: x\n\n")
+    )
+    assert fitted.text == f"In reply to: x\n\n{block}"

@@ -88,7 +88,7 @@ def _spoken(part: JsonObject) -> list[JsonObject]:
             said = without_surrogates(text) if isinstance(text, str) else ""
             return [text_part(said)] if said.strip() else []
         case "image" | "input_image":
-            url = _image_url(part)
+            url = image_url(part)
             return [image_part(url) if url is not None else text_part(IMAGE_OMITTED)]
         case str() if kind in _SILENT_PARTS:
             return []
@@ -98,7 +98,7 @@ def _spoken(part: JsonObject) -> list[JsonObject]:
             return [text_part(NON_TEXT)]
 
 
-def _image_url(part: JsonObject) -> str | None:
+def image_url(part: JsonObject) -> str | None:
     """Return an image as a data URL, whichever of the usual forms it has; None for another one."""
     source = part.get("source")
     fields = source if isinstance(source, Mapping) else part

@@ -140,7 +140,8 @@ def rendered_context(messages: Sequence[Message], max_chars: int, max_part_chars
 
 
 _OLDER: Final = "[truncated {dropped} chars from older context]"
-_OLDER_LINE: Final = re.compile(r"\[truncated (\d{1,15}) chars from older context\](?:\n|\Z)")
+OLDER_LINE: Final = re.compile(r"\[truncated (\d{1,15}) chars from older context\](?:\n|\Z)")
+"""First line of a context whose oldest text was dropped (spec D-46)."""
 
 
 def keep_tail(text: str, limit: int) -> str:
@@ -154,7 +155,7 @@ def keep_tail(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     dropped_before = 0
-    if found := _OLDER_LINE.match(text):
+    if found := OLDER_LINE.match(text):
         dropped_before, text = int(found.group(1)), text[found.end() :]
     room = min(limit, len(text))
     while True:

@@ -40,13 +40,16 @@ from treadle.projection.instructions import (
     text_hash,
 )
 from treadle.projection.prompt import (
+    FittedInput,
     ProjectionInput,
     TurnInput,
     context_limits,
     fit_turn_input,
     project_prompt,
     reserve_tokens_from,
+    without_trailing_prompt,
 )
+from treadle.projection.quoted_images import QuotedImage, images_left, quoted_images
 from treadle.projection.rendering import REQUEST_HEADING
 from treadle.tools.catalog import ToolSet
 
@@ -100,6 +103,9 @@ class Projected:
     items: tuple[PlannedItem, ...]
     prompt_text: str
     instructions: str
+    images: tuple[str, ...] = ()
+    """Data URLs of what the quoted messages show, in their order (spec D-28)."""
+
     held_count: int = 0
     """Messages that the thread held before this turn."""
 
@@ -178,12 +184,12 @@ async def project(
     try:
         turn = _plan(services, params, gathered, binding, holding, held, unfit_because)
         items = _items(services, params, gathered, turn)
-        text, context_range = _text(services, params, gathered, turn)
+        text, context_range, images = _text(services, params, gathered, turn)
     except PROJECTION_FAULTS as error:
         failed = type(error).__name__
         emit("projection.failed", cause=error)
         turn = _bare_plan(binding)
-        items, text, context_range = (), params.prompt.strip(), None
+        items, text, context_range, images = (), params.prompt.strip(), None, ()
     if turn.warning:
         emit("projection.request_ignored", reason=turn.warning)
     tell_decision(
@@ -228,6 +234,7 @@ async def project(
         turn=turn,
         items=items,
         prompt_text=fitted.text,
+        images=_images(images, fitted),
         instructions=_instructions(gathered, changed),
         held_count=holding.count,
         failed=failed,
@@ -371,7 +378,7 @@ def _items(
 
 def _text(
     services: CodexServices, params: AttemptParams, gathered: Gathered, turn: TurnPlan
-) -> tuple[str, tuple[int, int] | None]:
+) -> tuple[str, tuple[int, int] | None, tuple[QuotedImage, ...]]:
     compaction = services.settings.agents.defaults.compaction
     reserve = reserve_tokens_from(compaction.reserve_tokens, compaction.reserve_tokens_floor)
     limits = context_limits(params.context_token_budget, reserve)
@@ -384,7 +391,17 @@ def _text(
             max_part_chars=limits.max_part_chars,
         )
     )
-    return projected.prompt_text, projected.context_range
+    images = quoted_images(
+        without_trailing_prompt(turn.quoted, params.prompt), limits.max_part_chars
+    )
+    return projected.prompt_text, projected.context_range, images
+
+
+def _images(quoted: Sequence[QuotedImage], fitted: FittedInput) -> tuple[str, ...]:
+    if fitted.context_range is None:
+        return ()
+    start, end = fitted.context_range
+    return images_left(quoted, fitted.text[start:end])
 
 
 def _due_reference(gathered: Gathered, binding: Binding | None, *, fresh: bool) -> str:

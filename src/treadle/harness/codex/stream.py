@@ -292,7 +292,8 @@ class TurnStream:
         """Return what `turn/start` takes; without a text Codex answers what the thread holds."""
         params = self._params
         text = self._opened.projected.prompt_text
-        said: list[JsonValue] = [{"type": "text", "text": text, "text_elements": []}]
+        images = ({"type": "image", "url": url} for url in self._opened.projected.images)
+        said: list[JsonValue] = [{"type": "text", "text": text, "text_elements": []}, *images]
         fields: dict[str, JsonValue] = {
             "threadId": self._thread_id,
             "input": said if text else [],
