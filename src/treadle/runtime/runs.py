@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from treadle.contract.store import Claim, SessionRecord, Store
 from treadle.engines.registry import EngineRegistry
 from treadle.engines.resolution import Resolution, require_capabilities
 from treadle.harness.selection import RuntimePolicy, Selection, select
-from treadle.model.errors import TreadleError, UsageError
+from treadle.model.errors import StoreError, TreadleError, UsageError
 from treadle.model.ids import RunId
 from treadle.model.json import JsonObject
 from treadle.model.session import SessionName
@@ -99,8 +99,9 @@ class Runs:
             emit("run.admitted")
             result: AttemptResult | None = None
             try:
-                async with self._services.lanes.hold(site.name.key):
-                    result = await self._in_lane(handle, request, site)
+                async with AsyncExitStack() as stack:
+                    if await self._enters_lane(stack, handle):
+                        result = await self._in_lane(handle, request, site)
             except TreadleError as error:
                 emit("run.refused", code=error.code, cause=error)
                 result = _failed(error)
@@ -114,6 +115,21 @@ class Runs:
                 emit("run.settled", outcome=result.outcome.value, duration_s=round(duration_s, 3))
                 with anyio.CancelScope(shield=True):
                     await handle.publish(_finished(handle.run_id, result, duration_s))
+
+    async def _enters_lane(self, stack: AsyncExitStack, handle: RunHandle) -> bool:
+        """Hold the session's lane until the stack is closed; False if the run is stopped first."""
+        entered = False
+        async with anyio.create_task_group() as waiting:
+
+            async def give_up() -> None:
+                await handle.abort.wait()
+                waiting.cancel_scope.cancel()
+
+            waiting.start_soon(give_up)
+            await stack.enter_async_context(self._services.lanes.hold(handle.session_key))
+            entered = True
+            waiting.cancel_scope.cancel()
+        return entered
 
     async def _in_lane(
         self, handle: RunHandle, request: RunRequest, site: RunSite
@@ -156,8 +172,12 @@ class Runs:
         finally:
             cleanup_s = self._services.settings.deadlines.cleanup_s
             with anyio.move_on_after(cleanup_s, shield=True):
-                await self._services.store.transcript.release(claim)
-                emit("claim.released", lease_epoch=claim.lease_epoch)
+                try:
+                    await self._services.store.transcript.release(claim)
+                except StoreError as error:  # the next claim takes it over; the answer stands
+                    emit("store.write_failed", cause=error)
+                else:
+                    emit("claim.released", lease_epoch=claim.lease_epoch)
 
     async def _announce(
         self,

@@ -12,7 +12,7 @@ from typing import Final
 from treadle.contract.store import Binding
 from treadle.harness.codex.peer import CodexPeer
 from treadle.harness.codex.services import CodexServices
-from treadle.model.errors import WireError
+from treadle.model.errors import StoreError, WireError
 from treadle.model.ids import ThreadId
 from treadle.observe import emit
 
@@ -24,8 +24,18 @@ _DELETED_AT_ONCE: Final = 5
 async def put_away(
     services: CodexServices, peer: CodexPeer, binding: Binding, previous: ThreadId
 ) -> None:
-    """Archive `previous` and delete what was given up long ago. Cancel: what is left waits."""
+    """Archive `previous` and delete what was given up long ago; a failure is logged.
+
+    Cancel: what is left waits.
+    """
     await _ask(peer, "thread/archive", previous, "thread.archived")
+    try:
+        await _delete_old(services, peer, binding)
+    except StoreError as error:  # the turn's answer stands whatever becomes of old threads
+        emit("thread.cleanup_failed", thread_id=previous, cause=error)
+
+
+async def _delete_old(services: CodexServices, peer: CodexPeer, binding: Binding) -> None:
     keep_s = services.settings.codex.projection.keep_superseded_days * _DAY_S
     limit = services.clock.now() - keep_s
     left = await services.store.bindings.superseded(binding.session_id)
