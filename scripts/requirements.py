@@ -19,11 +19,11 @@ BEGIN = "# begin: written by scripts/requirements.py"
 END = "# end: written by scripts/requirements.py"
 
 CASE = re.compile(r"\b(?:[A-W]-\d\d|RS\d\d)\b")
-SPAN = re.compile(r"\b([A-W]-|RS)(\d\d)(?:…|\.\.\.?|–)(?:\1)?(\d\d)\b")
+SPAN = re.compile(r"\b([A-W]-|RS)(\d\d)(?:…|\.\.\.?|–| to )(?:\1)?(\d\d)\b")
 
 
 def ids_in(docstring: str) -> set[str]:
-    """Find the ids that a docstring names; `D-12…D-14` means all three."""
+    """Find the ids that a docstring names; `D-12…D-14` and `D-12 to D-14` mean all three."""
     found = set(CASE.findall(docstring))
     for prefix, first, last in SPAN.findall(docstring):
         found |= {f"{prefix}{number:02d}" for number in range(int(first), int(last) + 1)}

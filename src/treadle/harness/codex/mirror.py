@@ -13,8 +13,11 @@ from treadle.contract.hook import MessageWrite
 from treadle.harness.codex.prepare import hook_context
 from treadle.harness.codex.services import CodexServices
 from treadle.model.ids import ThreadId
-from treadle.model.json import JsonValue
-from treadle.model.message import EntryKind, NewEntry, user_message
+from treadle.model.json import JsonValue, canonical
+from treadle.model.message import EntryKind, Message, NewEntry, user_message
+from treadle.model.text import without_surrogates
+from treadle.observe import emit
+from treadle.projection.rendering import clean_value
 
 
 def prompt_key(params: AttemptParams) -> str:
@@ -66,8 +69,25 @@ async def passed_by_hooks(
         )
         if message is None:
             continue
+        message = _storable(message, entry.message)
         if message == entry.message:
             kept.append(entry)
         else:
             kept.append(replace(entry, message=message, raw_items=()))
     return tuple(kept)
+
+
+def _storable(message: Message, given: Message) -> Message:
+    """Return what a hook made of a message in text that can be stored, else the message as it was.
+
+    A hook's odd text costs its change, never the turn (spec H-01, RS12).
+    """
+    try:
+        role, content = without_surrogates(message.role), clean_value(message.content)
+        canonical(content)
+    except (TypeError, ValueError, RecursionError) as odd:
+        emit("hook.failed", hook="before_message_write", reason=f"its message is no JSON: {odd}")
+        return given
+    if (role, content) == (message.role, message.content):
+        return message
+    return replace(message, role=role, content=content)
