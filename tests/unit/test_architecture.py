@@ -178,7 +178,7 @@ def test_clock_and_chance_are_handed_in(path: Path) -> None:
 
 @every_module()
 def test_harnesses_do_not_know_each_other(path: Path) -> None:
-    """Ours: a lifecycle that lives in one harness only is no lifecycle."""
+    """Spec A-30: a lifecycle that lives in one harness only is no lifecycle."""
     other = {
         "harness/codex/": "treadle.harness.embedded",
         "harness/embedded/": "treadle.harness.codex",

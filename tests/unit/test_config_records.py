@@ -217,7 +217,7 @@ OLD: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 def test_an_old_key_means_its_new_one_and_warns(
     old: dict[str, Any], new: dict[str, Any], word: str
 ) -> None:
-    """Spec V-12, V-30, V-33, A-06, decision 21."""
+    """Spec V-12, V-30, V-31, V-33, A-06, decision 21."""
     settings, faults, words = read(old)
     assert faults == []
     assert settings == read(new)[0]
