@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.turn.test_turn_mirror import ITEMS
 from treadle.protocol.methods import BY_NAME, OPT_OUT, TABLE, WHY_NOT, Kind
 
 ROOT = Path(__file__).parents[2]
@@ -77,3 +78,14 @@ def test_committed_types_are_what_the_pinned_binary_gives(codex_binary: Path) ->
     ]
     done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.codex
+def test_every_kind_of_item_of_the_pinned_binary_is_played_through_a_turn(
+    codex_binary: Path, scratch: Path
+) -> None:
+    """Spec G-08, G-09: the list that `test_turn_mirror` plays is the schema's."""
+    definitions = dump(codex_binary, scratch, "--experimental")["ServerNotification"]["definitions"]
+    kinds = {one["properties"]["type"]["enum"][0] for one in definitions["ThreadItem"]["oneOf"]}
+    played = {fields["type"] for fields in ITEMS}
+    assert kinds - played == {"userMessage", "agentMessage"}, "these two every turn has"

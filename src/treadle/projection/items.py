@@ -40,6 +40,7 @@ from treadle.projection.usage import UsageReading, usage_from_wire
 from treadle.protocol.items import (
     AgentMessage,
     ContextCompaction,
+    HookPrompt,
     Plan,
     Reasoning,
     ThreadItem,
@@ -358,6 +359,9 @@ class TurnProjection:
             case AgentMessage(text=text):
                 self._ledger.settle(state, text)
                 yield self._value(item.id, "progress", {"phase": COMMENTARY, "text": text})
+            case HookPrompt(fragments=fragments):
+                shown: JsonObject = {"phase": "hook", "text": "\n".join(fragments)}
+                yield self._value(item.id, "progress", shown)
             case Reasoning():
                 yield from self._settled(state, "reasoning", thought(item))
             case Plan(text=text):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from treadle.model.ids import ItemId
-from treadle.model.json import JsonObject, JsonValue
+from treadle.model.json import JsonObject, JsonValue, canonical
 from treadle.model.message import ASSISTANT, USER, EntryKind, Message, NewEntry, tool_call_part
 from treadle.projection.entries import (
     CallResult,
@@ -35,9 +35,11 @@ from treadle.projection.tool_items import (
 from treadle.protocol.items import (
     AgentMessage,
     ContextCompaction,
+    HookPrompt,
     ItemStatus,
     Plan,
     Reasoning,
+    Unknown,
     UserMessage,
     status,
     tool_name,
@@ -45,6 +47,9 @@ from treadle.protocol.items import (
 
 COMPACTED: Final = "Codex compacted its history here."
 """Text of a compaction's entry; no summary, no list of what was kept (spec H-13)."""
+
+ODD_BYTES: Final = 256_000
+"""Of JSON: an item of a kind that is not read here is kept whole up to this size."""
 
 NESTED: Final = "exec-"
 """How the ids begin of calls that a script made, which are no items of the model's."""
@@ -133,6 +138,10 @@ def _aside(given: SnapshotInput, seen: SeenItem, is_used: bool) -> NewEntry | No
             return _activity(given, seen, "reasoning", [part])
         case Plan(text=text) if text:
             return _activity(given, seen, "plan", text_parts(text))
+        case HookPrompt(fragments=fragments):
+            return _activity(given, seen, "hook", text_parts("\n".join(fragments)))
+        case Unknown(type=kind, raw=raw):
+            return _activity(given, seen, "item", [_odd_part(kind, raw)])
         case AgentMessage(text=text) if text and not is_used:
             return _lone_message(given, seen, text)
         case _ if isinstance(item, TOOL_ITEMS) and not is_used:
@@ -141,6 +150,13 @@ def _aside(given: SnapshotInput, seen: SeenItem, is_used: bool) -> NewEntry | No
                 parts.append(result_part(_result(item)))
             return _activity(given, seen, "tool", parts)
     return None
+
+
+def _odd_part(kind: str, raw: JsonObject) -> JsonObject:
+    """Return an item that is not read here whole, or how large it was if it is very large."""
+    size = len(canonical(raw))
+    kept: JsonObject = raw if size <= ODD_BYTES else {"id": raw.get("id"), "leftOutBytes": size}
+    return {"type": "item", "itemType": kind, "item": kept}
 
 
 def _lone_message(given: SnapshotInput, seen: SeenItem, text: str) -> NewEntry | None:

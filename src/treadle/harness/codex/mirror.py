@@ -13,7 +13,7 @@ from treadle.contract.hook import MessageWrite
 from treadle.harness.codex.prepare import hook_context
 from treadle.harness.codex.services import CodexServices
 from treadle.model.ids import ThreadId
-from treadle.model.json import JsonValue, canonical
+from treadle.model.json import JsonObject, JsonValue, canonical
 from treadle.model.message import EntryKind, Message, NewEntry, user_message
 from treadle.model.text import without_surrogates
 from treadle.observe import emit
@@ -38,7 +38,7 @@ async def prompt_entry(
         "client_message_id": params.client_message_id,
     }
     if params.sender:
-        meta["sender"] = params.sender
+        meta["sender"] = {**params.sender, "label": sender_label(params.sender)}
     entry = NewEntry(
         key=prompt_key(params),
         message=user_message(params.prompt),
@@ -48,6 +48,20 @@ async def prompt_entry(
     )
     kept = await passed_by_hooks(services, params, [entry])
     return kept[0] if kept else None
+
+
+def sender_label(sender: JsonObject) -> str:
+    """Return how a person is shown who wrote a message: `name (id)`, or what is known of both.
+
+    The id is left out where the name contains it. Source: spec H-11.
+    """
+    names = (sender.get(key) for key in ("name", "username", "e164"))
+    name = next((found.strip() for found in names if isinstance(found, str) and found.strip()), "")
+    known = sender.get("id")
+    sender_id = known.strip() if isinstance(known, str) else ""
+    if not name or not sender_id:
+        return name or sender_id
+    return name if sender_id in name else f"{name} ({sender_id})"
 
 
 async def passed_by_hooks(
