@@ -104,4 +104,28 @@ SURROUNDINGS: Final = (
         "return bool(name)",
         (f"{_LAUNCH}::test_only_named_variables_reach_the_child",),
     ),
+    Breakage(
+        "run-two-turns-of-a-session-at-once",
+        "A-14",
+        "queue/lanes.py",
+        "async with lane.lock, self._global:",
+        "async with self._global:",
+        ("tests/turn/test_lanes.py::test_runs_of_one_session_take_turns_in_the_order_of_asking",),
+    ),
+    Breakage(
+        "allow-fewer-runs-than-promised",
+        "A-15",
+        "queue/lanes.py",
+        "return max(8, ",
+        "return max(4, ",
+        ("tests/turn/test_lanes.py::test_the_usual_cap_follows_the_processors",),
+    ),
+    Breakage(
+        "need-the-lossless-engine",
+        "W-09",
+        "engines/registry.py",
+        "import difflib\n",
+        "import difflib\n\nif not __debug__:\n    import treadle.engines.lossless\n",
+        ("tests/unit/test_boundaries.py::test_nothing_needs_the_lossless_engine",),
+    ),
 )

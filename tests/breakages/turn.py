@@ -295,4 +295,42 @@ TURN: Final = (
         'if effort == "minimal" and version < _NO_MINIMAL:',
         ("tests/unit/test_effort.py::test_an_effort_that_a_model_refuses_becomes_the_nearest",),
     ),
+    Breakage(
+        "bring-no-context-to-the-request",
+        "W-07",
+        "harness/codex/planning.py",
+        "inject=(*note, *kept),",
+        "inject=note,",
+        (
+            "tests/process/test_switching.py"
+            "::test_the_engines_context_reaches_the_request_of_every_kind_of_model",
+        ),
+    ),
+    Breakage(
+        "let-a-write-hooks-odd-text-end-the-turn",
+        "H-01",
+        "harness/codex/mirror.py",
+        "message = _storable(message, entry.message)",
+        "pass",
+        ("tests/turn/test_mirror_faults.py::test_odd_text_of_a_write_hook_costs_no_reply",),
+    ),
+    Breakage(
+        "fail-a-turn-whose-mirror-failed",
+        "S-04",
+        "harness/codex/finish.py",
+        'emit("mirror.failed", cause=error)\n            await self._notice(',
+        "raise\n            await self._notice(",
+        ("tests/turn/test_mirror_faults.py::test_a_mirror_that_cannot_be_written_costs_no_reply",),
+    ),
+    Breakage(
+        "show-the-silent-token",
+        "A-23",
+        "harness/codex/finish.py",
+        'return "" if text.strip() == "NO_REPLY" else text',
+        "return text",
+        (
+            "tests/turn/test_turn_outcomes.py"
+            "::test_a_turn_without_visible_text_is_classified_and_silence_is_never_shown",
+        ),
+    ),
 )
