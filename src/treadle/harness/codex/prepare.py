@@ -7,9 +7,11 @@ thread is touched yet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
+
+import anyio.to_thread
 
 from treadle.contract.engine import Assembled
 from treadle.contract.harness import AttemptParams
@@ -52,6 +54,13 @@ from treadle.projection.prompt import (
 from treadle.projection.quoted_images import QuotedImage, images_left, quoted_images
 from treadle.projection.rendering import REQUEST_HEADING
 from treadle.tools.catalog import ToolSet
+
+MANY_MESSAGES: Final = 1_000
+"""From here on a plan is made in a thread: to read, hash and chain 100,000 takes most of a second,
+in which no other session would move."""
+
+_T = TypeVar("_T")
+_TurnText = tuple[str, tuple[int, int] | None, tuple[QuotedImage, ...]]
 
 IMAGE_TOKENS: Final = 1_000
 """What an image counts for in a seed's budget.
@@ -156,6 +165,14 @@ async def gather(
     )
 
 
+async def _in_due_place(gathered: Gathered, decide: Callable[[], _T]) -> _T:
+    """Decide on the loop, or in a thread where so many messages are read that others would wait."""
+    read = gathered.assembled.messages if gathered.assembled is not None else gathered.history
+    if len(read) <= MANY_MESSAGES:
+        return decide()
+    return await anyio.to_thread.run_sync(decide)
+
+
 async def project(
     services: CodexServices,
     params: AttemptParams,
@@ -180,11 +197,18 @@ async def project(
     if binding is not None and (binding.pinned or binding.successive_rebases > 0):
         rows = await services.store.bindings.held(binding.thread_id)
         held = tuple(row.content_hash for row in rows)
+
+    def decide() -> tuple[TurnPlan, tuple[PlannedItem, ...], _TurnText]:
+        turn = _plan(services, params, gathered, binding, holding, held, unfit_because)
+        return (
+            turn,
+            _items(services, params, gathered, turn),
+            _text(services, params, gathered, turn),
+        )
+
     failed = None
     try:
-        turn = _plan(services, params, gathered, binding, holding, held, unfit_because)
-        items = _items(services, params, gathered, turn)
-        text, context_range, images = _text(services, params, gathered, turn)
+        turn, items, (text, context_range, images) = await _in_due_place(gathered, decide)
     except PROJECTION_FAULTS as error:
         failed = type(error).__name__
         emit("projection.failed", cause=error)
@@ -378,7 +402,7 @@ def _items(
 
 def _text(
     services: CodexServices, params: AttemptParams, gathered: Gathered, turn: TurnPlan
-) -> tuple[str, tuple[int, int] | None, tuple[QuotedImage, ...]]:
+) -> _TurnText:
     compaction = services.settings.agents.defaults.compaction
     reserve = reserve_tokens_from(compaction.reserve_tokens, compaction.reserve_tokens_floor)
     limits = context_limits(params.context_token_budget, reserve)
