@@ -14,6 +14,7 @@ from treadle.contract.engine import Assembled, ContextProjection, EngineInfo
 from treadle.contract.store import Binding, Holding
 from treadle.harness.codex.planning import UNKNOWN_WINDOW, PlanningInput, TurnPlan, plan_turn
 from treadle.model.ids import EntryId, SessionId, ThreadId
+from treadle.model.json import JsonObject
 from treadle.model.message import Message, assistant_message, text_of, user_message
 from treadle.projection.history import (
     Continue,
@@ -24,6 +25,7 @@ from treadle.projection.history import (
     Seed,
     holding_of,
 )
+from treadle.tools.specs import fingerprint_of
 
 ENGINE = EngineInfo(id="e", name="E")
 
@@ -328,3 +330,20 @@ def test_a_compaction_of_a_projected_thread_is_answered_once_by_an_engine_that_o
     assert planned(binding=bound, engine=owner, assembled=asked).fresh_thread
     answered = replace(bound, rebased_for_compaction=True)
     assert not planned(binding=answered, engine=owner, assembled=asked).fresh_thread
+
+
+def test_a_change_of_how_tools_load_needs_another_thread_where_it_is_recorded() -> None:
+    """Spec F-15: from direct to deferred and back; what was never recorded is tolerated (F-13)."""
+    spec: JsonObject = {"type": "function", "name": "a", "inputSchema": {"type": "object"}}
+    direct, deferred = fingerprint_of([spec]), fingerprint_of([{**spec, "deferLoading": True}])
+    said = talk(1)
+
+    def is_fresh(stored: str | None, now: str) -> bool:
+        bound = binding(tool_fingerprint=stored)
+        done = planned(
+            binding=bound, tool_fingerprint=now, holding=holding(said), assembled=assembled(said)
+        )
+        return done.fresh_thread
+
+    assert [is_fresh(direct, deferred), is_fresh(deferred, direct)] == [True, True]
+    assert [is_fresh(direct, direct), is_fresh(None, deferred)] == [False, False]
