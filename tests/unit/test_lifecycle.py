@@ -48,6 +48,8 @@ CALL = LifecycleCall(
     harness_id="codex",
     model="gpt-x",
     cwd="/w",
+    workspace_dir="/workspace",
+    agent_dir="/agent",
     token_budget=1000,
     attempt=1,
     is_heartbeat=True,
@@ -426,6 +428,7 @@ def test_unreported_usage_is_absent_and_never_zero() -> None:
     bare = lifecycle.runtime_context_from_usage(CALL, None, observed_at=1.0)
     assert (bare.last_call_usage, bare.prompt_cache, bare.current_token_count) == (None, None, None)
     assert (bare.cwd, bare.token_budget, bare.agent_harness_id) == ("/w", 1000, "codex")
+    assert (bare.workspace_dir, bare.agent_dir, bare.attempt) == ("/workspace", "/agent", 1)
     used = lifecycle.runtime_context_from_usage(
         CALL, Usage(input=5, output=2, cache_read=3, total=10), observed_at=9.0
     )

@@ -524,7 +524,7 @@ FIELDS = st.sampled_from([
 def test_no_notification_breaks_the_projection(
     told: list[tuple[str, dict[str, JsonValue]]],
 ) -> None:
-    """Spec G-24, G-26: whatever comes, it is taken, and a snapshot can be made."""
+    """Spec G-26: whatever comes, it is taken, and a snapshot can be made."""
     turn = projection()
     for method, params in told:
         turn.feed(method, {**OURS, **params})

@@ -497,8 +497,22 @@ def test_base_sections_follow_the_documented_order() -> None:
     assert len(rules) == 3
 
 
+def test_the_reply_rule_says_who_sends_the_final_answer() -> None:
+    """Spec E-05: not by itself; the final answer, the tool for others; the final answer alone."""
+    by_tool, both, plain = (
+        compose(base_sections(BaseSections(reply_rule=rule)))
+        for rule in ("message_tool_only", "message_tool", "final_answer")
+    )
+    assert "final answer is not sent" in by_tool
+    assert "use the message tool" in " ".join(by_tool.split())
+    assert "final answer is sent to the person" in both
+    assert "message tool only to reach somebody else or to send files" in " ".join(both.split())
+    assert "final answer is sent to the person" in plain
+    assert "message tool" not in plain
+
+
 def test_changed_addition_supersedes_and_a_removed_one_is_withdrawn() -> None:
-    """Spec E-14, E-15, decision 6."""
+    """Spec E-15, decision 6."""
     first = text_hash("A")
     assert instructions_plan(first, " A ", fresh_thread=False) == Unchanged()
     assert instructions_plan(first, "B", fresh_thread=False) == Supersede(addition="B")

@@ -145,7 +145,7 @@ def test_the_turn_is_the_same_from_raw_items_alone() -> None:
 
 
 def test_without_a_prompt_its_entry_is_left_out() -> None:
-    """Spec H-10, H-14."""
+    """Spec H-14."""
     entries = told(TYPED[0], TYPED[2]).snapshot([RAW_PROMPT, RAW_ANSWER])
     assert kinds(entries) == ["assistant:msg_a"]
 
@@ -389,7 +389,7 @@ def test_an_image_in_an_output_stays_a_part() -> None:
 
 
 def test_a_snapshot_in_mid_turn_has_the_keys_of_the_last_one() -> None:
-    """Spec H-04, H-15."""
+    """Spec H-04."""
     turn = told(TYPED[0], COMMAND, status=None)
     early = kinds(turn.snapshot(prompt=PROMPT))
     turn.feed("item/completed", {**OURS, "item": TYPED[2]})
