@@ -68,7 +68,8 @@ def parts_of(message: Message) -> Sequence[JsonObject]:
         case str() as text:
             return ({"type": "text", "text": text},)
         case list() | tuple() as parts:
-            return tuple(part for part in parts if isinstance(part, Mapping))
+            # A dict first: the abstract check alone costs more than the rest of an engine's turn.
+            return tuple(part for part in parts if isinstance(part, dict | Mapping))
         case _:
             return ()
 
@@ -126,13 +127,12 @@ def result_ids(message: Message) -> tuple[str, ...]:
 
 
 def _ids(message: Message, kinds: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    found: list[str] = []
-    for part in parts_of(message):
-        if part.get("type") in kinds:
-            found.extend(
-                [value for name in names if isinstance(value := part.get(name), str) and value][:1]
-            )
-    return tuple(found)
+    if isinstance(message.content, str):
+        return ()
+    fitting = [part for part in parts_of(message) if part.get("type") in kinds]
+    given = ((part.get(name) for name in names) for part in fitting)
+    first = (next((one for one in ids if isinstance(one, str) and one), None) for ids in given)
+    return tuple(found for found in first if found is not None)
 
 
 class EntryKind(StrEnum):
