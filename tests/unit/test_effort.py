@@ -28,5 +28,5 @@ from treadle.harness.codex.effort import effort_for_wire
 def test_an_effort_that_a_model_refuses_becomes_the_nearest(
     effort: str | None, model: str | None, sent: str | None
 ) -> None:
-    """Spec F-09; report openai openclaw#71946: `minimal` was refused by newer models."""
+    """Spec F-09; report openclaw#71946: `minimal` was refused by newer models."""
     assert effort_for_wire(effort, model) == sent
