@@ -52,6 +52,8 @@ from treadle.observe import emit
 P = TypeVar("P", bound=SessionCall)
 R = TypeVar("R")
 
+_LACKS: Final = "legacy leaves this to Codex"
+
 BEFORE_A_TURN: Final = frozenset({"bootstrap", "assemble"})
 """Operations that never get the transcript rewriter (spec B-17)."""
 
@@ -111,9 +113,9 @@ class GuardedEngine:
         return self._tools
 
     async def bootstrap(self, params: BootstrapParams) -> BootstrapResult | None:
-        """Ask `bootstrap`; None where the engine has none."""
+        """Ask `bootstrap`; None where the engine has none, and legacy's own answer (B-42)."""
         if not self.implements("bootstrap"):
-            return None
+            return None if self.is_active else BootstrapResult(bootstrapped=False, reason=_LACKS)
         seconds = self._deadlines.engine_bootstrap_s
         return await self._ask("bootstrap", params, seconds, answers.bootstrap_result)
 
@@ -133,9 +135,9 @@ class GuardedEngine:
         return await self._ask("after_turn", params, self._deadlines.engine_call_s, _anything)
 
     async def ingest_batch(self, params: IngestBatchParams) -> IngestBatchResult | None:
-        """Tell `ingest_batch`; None where the engine has none."""
+        """Tell `ingest_batch`; None where the engine has none, 0 for legacy (B-42)."""
         if not self.implements("ingest_batch"):
-            return None
+            return None if self.is_active else IngestBatchResult(ingested_count=0)
         seconds = self._deadlines.engine_call_s
         return await self._ask("ingest_batch", params, seconds, answers.ingest_batch_result)
 
@@ -145,9 +147,9 @@ class GuardedEngine:
         return await self._ask("ingest", params, seconds, answers.ingest_result)
 
     async def maintain(self, params: MaintainParams) -> MaintainResult | None:
-        """Ask `maintain`; None where the engine has none."""
+        """Ask `maintain`; None where the engine has none, and legacy's own answer (B-42)."""
         if not self.implements("maintain"):
-            return None
+            return None if self.is_active else MaintainResult(changed=False, reason=_LACKS)
         seconds = self._deadlines.engine_maintain_s
         return await self._ask("maintain", params, seconds, answers.maintain_result)
 

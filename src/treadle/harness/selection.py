@@ -27,6 +27,9 @@ AUTO: Final = "auto"
 OLD_NAMES: Final = {"pi": BUILT_IN}
 """Old names of runtimes, still taken, with a warning (spec A-05, S4)."""
 
+NATIVE_PROVIDER: Final = "openai"
+"""What a reference without a provider means to Codex, so a legacy `codex/…` one too."""
+
 CODEX_PREFIX: Final = "codex"
 """Provider of legacy model references `codex/MODEL`, which count as runtime `codex` (A-06)."""
 

@@ -14,6 +14,10 @@ from treadle.model.json import JsonObject
 from treadle.model.text import without_surrogates
 from treadle.protocol.names import checked_model_id
 
+HEARTBEAT: Final = "heartbeat"
+HEARTBEAT_KINDS: Final = frozenset({HEARTBEAT, "commitment-only"})
+"""Kinds of run that are heartbeats, whoever triggered them (spec I-14)."""
+
 MAX_PROMPT_CHARS: Final = 2**20
 """Characters of a person's own text; more is refused before it is accepted (decision 25)."""
 
@@ -34,7 +38,15 @@ class RunRequest:
     output_schema: JsonObject | None = None
     lightweight: bool = False
     trigger: str = "user"
+    kind: str = "message"
+    """What the run is for; one of `HEARTBEAT_KINDS`, or a message."""
+
     sender: JsonObject = field(default_factory=dict)
+
+    @property
+    def is_heartbeat(self) -> bool:
+        """Whether nobody said anything: also where it came by the way of a user's (spec I-14)."""
+        return self.trigger == HEARTBEAT or self.kind in HEARTBEAT_KINDS
 
 
 def checked_request(request: RunRequest) -> RunRequest:

@@ -34,7 +34,7 @@ from treadle.contract.harness import (
 from treadle.contract.store import Claim, SessionRecord, Store
 from treadle.engines.registry import EngineRegistry
 from treadle.engines.resolution import Resolution, require_capabilities
-from treadle.harness.selection import RuntimePolicy, Selection, select
+from treadle.harness.selection import NATIVE_PROVIDER, RuntimePolicy, Selection, select
 from treadle.model.errors import StoreError, TreadleError, UsageError
 from treadle.model.ids import RunId
 from treadle.model.json import JsonObject
@@ -291,6 +291,7 @@ class Runs:
             abort=handle.abort,
             client_message_id=request.client_message_id or self._services.ids.new("m"),
             trigger=request.trigger,
+            is_heartbeat=request.is_heartbeat,
             lightweight=request.lightweight,
             projection=request.projection or settings.codex.projection.mode,
             output_schema=request.output_schema,
@@ -298,7 +299,7 @@ class Runs:
         )
 
     def _window(self, model: ModelRef) -> int | None:
-        provider = self._services.settings.provider(model.provider)
+        provider = self._services.settings.provider(model.provider or NATIVE_PROVIDER)
         entry = provider.models.get(model.model) if provider and model.model else None
         return entry.context_window if entry is not None else None
 
