@@ -248,7 +248,7 @@ async def test_content_that_is_nested_too_deep_costs_the_context_and_never_the_r
         turn = await rig.say(runtime.session("t"), "first", projection=mode)
     assert turn.finished.text == "fine"
     assert ("assemble_failed" in turn.notices) is fails
-    assert rig.logged("projection.failed", "task.leaked") == []
+    assert rig.logged("projection.failed", "run.crashed") == []
     (sent,) = rig.sent()
     assert sent.endswith("first")
     if fails:

@@ -384,6 +384,20 @@ def test_malformed_completions_do_not_end_the_turn(turn_field: JsonValue) -> Non
     assert turn.end is None
 
 
+def test_an_end_of_an_unknown_kind_is_a_failure_that_says_so() -> None:
+    """Spec G-16.
+
+    A-18: the turn is over; an unknown word is never a success, nor a wait for ever.
+    """
+    turn = projection()
+    ended(turn, "evaporated")
+    assert turn.end is not None
+    assert turn.end.status == "failed"
+    assert turn.error is not None
+    assert "evaporated" in str(turn.error["message"])
+    assert turn.unknown == {"turn status evaporated": 1}
+
+
 def test_nothing_counts_after_the_end() -> None:
     """Spec G-02."""
     turn = projection()

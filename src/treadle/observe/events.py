@@ -114,6 +114,7 @@ _ROWS: tuple[tuple[str, Level, str], ...] = (
     ("question.expired", _INFO, "question expired"),
     ("question.refused", _INFO, "question refused"),
     ("run.admitted", _DEBUG, "run admitted"),
+    ("run.crashed", _ERROR, "a run ended by a fault of Treadle's own"),
     ("run.queued", _DEBUG, "run waits for its lane"),
     ("run.refused", _INFO, "run refused"),
     ("run.settled", _INFO, "run settled"),

@@ -398,7 +398,7 @@ def explain(done: Plan) -> str:
         case Extend(from_index=index):
             what = f"Injected the messages from number {index + 1} on into the same thread."
         case Rebase():
-            what = "Started a fresh thread that holds the engine's messages."
+            what = "Started a fresh thread that holds what the model is to see."
         case Seed():
             what = "Started the session's thread."
         case PromptCarrier(fresh_thread=fresh):

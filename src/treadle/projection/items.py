@@ -68,6 +68,9 @@ _DELTAS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType({
 })
 """Kind of the event, and type of the item should its start have been missed."""
 
+_RUNNING: Final = "inProgress"
+"""The one status that a completed turn cannot have."""
+
 Status = Literal["completed", "interrupted", "failed"]
 _STATUSES: Final[Mapping[str, Status]] = MappingProxyType({
     "completed": "completed",
@@ -251,10 +254,15 @@ class TurnProjection:
         turn = params.get("turn")
         fields = turn if isinstance(turn, Mapping) else {}
         word = fields.get("status")
-        status = _STATUSES.get(word) if isinstance(word, str) else None
-        if status is None:
+        if not isinstance(word, str) or word == _RUNNING:
             self._unknown["turn/completed (malformed)"] += 1
             return
+        status = _STATUSES.get(word)
+        if status is None:
+            # It did end: a newer Codex says how in a word of its own, which is no success.
+            self._unknown[f"turn status {word}"] += 1
+            self._error = turn_fault({"message": f"Codex ended the turn as {word!r}."})
+            status = "failed"
         items = fields.get("items")
         for raw in items if isinstance(items, list | tuple) else ():
             if isinstance(raw, Mapping):

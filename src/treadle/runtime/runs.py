@@ -106,7 +106,7 @@ class Runs:
                 emit("run.refused", code=error.code, cause=error)
                 result = _failed(error)
             except Exception as error:  # one run's fault must not end the service
-                emit("task.leaked", cause=error)
+                emit("run.crashed", cause=error)
                 result = _failed(TreadleError(f"Treadle itself failed: {type(error).__name__}"))
             finally:
                 if result is None:

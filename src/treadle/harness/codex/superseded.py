@@ -17,6 +17,9 @@ from treadle.model.ids import ThreadId
 from treadle.observe import emit
 
 _DAY_S: Final = 86_400.0
+_PATIENCE_S: Final = 5.0
+"""Seconds for each call: a reply that is ready does not wait longer for tidying up."""
+
 _DELETED_AT_ONCE: Final = 5
 """Threads deleted behind one turn; the others wait for the next change of thread."""
 
@@ -47,7 +50,7 @@ async def _delete_old(services: CodexServices, peer: CodexPeer, binding: Binding
 
 async def _ask(peer: CodexPeer, method: str, thread_id: ThreadId, event: str) -> bool:
     try:
-        await peer.request(method, {"threadId": thread_id})
+        await peer.request(method, {"threadId": thread_id}, timeout_s=_PATIENCE_S)
     except WireError as error:
         emit("thread.cleanup_failed", thread_id=thread_id, cause=error)
         return False
