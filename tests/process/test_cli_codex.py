@@ -138,6 +138,7 @@ async def test_piped_text_and_json_work_together(program: Program) -> None:
     assert len(summary["entries"]) == 2
     assert summary["usage"]["input"] > summary["usage"]["output"] > 0
     assert summary["context"]["engine"] == "legacy"
+    assert summary["context"]["counted"]["tokens"] > 0
 
 
 async def test_events_are_json_lines_that_end_with_the_end(program: Program) -> None:

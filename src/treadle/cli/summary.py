@@ -84,6 +84,12 @@ class Summary:
             case RunFinished():
                 self._finished = event
 
+    def take_report(self, report: JsonObject) -> None:
+        """Take the stored report of the run: its tokens are counted once the turn is over."""
+        if self._context is not None:
+            for name in ("counted", "same_start"):
+                self._context[name] = report.get(name)
+
     def to_json(self, *, timed_out: bool = False) -> dict[str, JsonValue]:
         """Return the object; the run must be over."""
         finished = self._finished

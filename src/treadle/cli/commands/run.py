@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from treadle.model.turn import RunFinished
     from treadle.runtime.handle import RunHandle
     from treadle.runtime.service import Runtime
+    from treadle.runtime.sessions import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +140,19 @@ async def _watched(runtime: Runtime, invocation: Invocation, chosen: RunOptions,
             group.start_soon(ending.after, chosen.timeout_s)
         await _show_events(invocation, chosen.shape, handle, summary)
         group.cancel_scope.cancel()
-    return _show_end(invocation, chosen, summary, await handle.result(), ending)
+    finished = await handle.result()
+    if chosen.shape == "json":
+        await _take_report(session, finished, summary)
+    return _show_end(invocation, chosen, summary, finished, ending)
+
+
+async def _take_report(session: Session, finished: RunFinished, summary: Summary) -> None:
+    """Add what was counted of this very run, if it got so far as to have a report."""
+    if await session.record() is None:
+        return
+    report = await session.context()
+    if report is not None and report.run_id == finished.run_id:
+        summary.take_report(report.report)
 
 
 class _Ending:
