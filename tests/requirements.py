@@ -56,6 +56,8 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/turn/test_lanes.py::test_a_run_that_gives_up_waiting_leaves_its_place",
         "tests/turn/test_lanes.py::test_runs_of_one_session_take_turns_in_the_order_of_asking",
         "tests/turn/test_lanes.py::test_the_cap_holds_over_all_sessions",
+        "tests/turn/test_run_attempt_context_engine.py::test_runs_of_one_session_go_one_after_another_and_sessions_side_by_side",
+        "tests/turn/test_run_attempt_context_engine.py::test_two_sessions_run_at_the_same_time",
     ],
     "A-15": [
         "tests/turn/test_lanes.py::test_the_cap_holds_over_all_sessions",
@@ -64,6 +66,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "A-16": [
         "tests/contract/test_store.py::test_a_newer_claim_makes_the_older_one_useless",
+        "tests/turn/test_run_attempt_context_engine.py::test_runs_of_one_session_go_one_after_another_and_sessions_side_by_side",
     ],
     "A-17": [
         "tests/docs/test_engines_page.py::test_the_deadlines_are_the_defaults",
@@ -76,6 +79,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "A-18": [
         "tests/process/test_turn_faults.py::test_a_silent_model_is_waited_for_and_an_interrupt_ends_the_turn",
+        "tests/unit/test_projection_items.py::test_an_end_of_an_unknown_kind_is_a_failure_that_says_so",
         "tests/unit/test_turn_machine.py::test_each_row_of_the_turn_table_holds",
     ],
     "A-19": [
@@ -85,6 +89,8 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/process/test_carriers.py::test_an_engine_that_is_switched_off_and_on_goes_on_with_the_thread",
         "tests/process/test_prefix.py::test_fifty_turns_over_two_restarts_keep_every_item_and_say_everything_once",
         "tests/process/test_switching.py::test_an_engine_switched_on_and_off_keeps_the_thread",
+        "tests/process/test_three_projections.py::test_an_engine_is_asked_in_order_and_its_context_precedes_the_request",
+        "tests/process/test_three_projections.py::test_without_an_engine_nothing_changes_whatever_the_projection",
         "tests/unit/test_codex_planning.py::test_without_an_engine_a_thread_is_continued_unread",
         "tests/unit/test_engine_registry.py::test_nothing_selected_is_legacy_without_a_word",
         "tests/unit/test_lifecycle.py::test_legacy_is_never_called",
@@ -107,9 +113,16 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "A-26": [
         "tests/unit/test_boundaries.py::test_the_lifecycle_is_neutral_and_both_halves_of_a_turn_use_it",
+        "tests/unit/test_ownership.py::test_the_lifecycle_belongs_to_no_harness",
+    ],
+    "A-27": [
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_gets_a_reader_of_the_transcript_and_nothing_to_write_it_with",
+        "tests/unit/test_ownership.py::test_the_harness_changes_no_file_of_codex",
     ],
     "A-29": [
+        "tests/turn/test_run_attempt_context_engine.py::test_threads_are_changed_by_documented_calls_alone",
         "tests/unit/test_boundaries.py::test_a_harness_changes_no_file",
+        "tests/unit/test_ownership.py::test_the_harness_changes_no_file_of_codex",
     ],
     "A-30": [
         "tests/unit/test_architecture.py::test_harnesses_do_not_know_each_other",
@@ -129,6 +142,9 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/contract/test_engines.py::test_every_shipped_engine_serves_a_whole_turn",
         "tests/unit/test_engine_registry.py::test_a_bad_factory_is_quarantined_and_legacy_serves",
     ],
+    "B-04": [
+        "tests/unit/test_legacy_answers.py::test_legacy_passes_through_takes_nothing_and_leaves_compaction_to_codex",
+    ],
     "B-05": [
         "tests/unit/test_engine_registry.py::test_a_disabled_owner_keeps_the_slot_and_runs_legacy_quietly",
     ],
@@ -142,6 +158,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "B-08": [
         "tests/process/test_lifecycle_order.py::test_a_turn_asks_everyone_in_the_fixed_order",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_is_asked_in_order_with_what_each_call_is_due",
         "tests/unit/test_lifecycle.py::test_calls_come_in_the_fixed_order_with_what_each_is_due",
     ],
     "B-09": [
@@ -150,6 +167,8 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "B-10": [
         "tests/docs/test_engines_page.py::test_the_example_engine_decides_what_the_model_sees",
+        "tests/process/test_three_projections.py::test_an_engine_is_asked_in_order_and_its_context_precedes_the_request",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_is_asked_in_order_with_what_each_call_is_due",
         "tests/unit/test_lifecycle.py::test_calls_come_in_the_fixed_order_with_what_each_is_due",
     ],
     "B-11": [
@@ -165,15 +184,19 @@ REQUIREMENTS: dict[str, list[str]] = {
     "B-13": [
         "tests/contract/test_store.py::test_changing_a_message_that_was_read_changes_nothing",
         "tests/contract/test_store.py::test_depth_counts_all_entries_and_position_only_what_engines_see",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_gets_a_reader_of_the_transcript_and_nothing_to_write_it_with",
         "tests/unit/test_lifecycle.py::test_host_only_messages_are_neither_shown_nor_counted",
         "tests/unit/test_lifecycle.py::test_what_an_engine_does_to_a_message_stays_with_it",
     ],
     "B-14": [
+        "tests/process/test_three_projections.py::test_an_engine_is_asked_in_order_and_its_context_precedes_the_request",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_is_asked_in_order_with_what_each_call_is_due",
         "tests/turn/test_turn_hooks.py::test_a_message_that_a_hook_rewrote_is_what_the_engine_gets",
         "tests/unit/test_lifecycle.py::test_calls_come_in_the_fixed_order_with_what_each_is_due",
     ],
     "B-15": [
         "tests/docs/test_engines_page.py::test_fields_of_every_answer_are_those_of_the_code",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_of_the_documents_alone_is_served_on_every_turn",
     ],
     "B-16": [
         "tests/contract/test_engines.py::test_mappings_in_either_spelling_become_records",
@@ -183,10 +206,14 @@ REQUIREMENTS: dict[str, list[str]] = {
     "B-17": [
         "tests/contract/test_engines.py::test_the_rewriter_is_withheld_before_a_turn",
         "tests/docs/test_engines_page.py::test_fields_of_every_answer_are_those_of_the_code",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_gets_a_reader_of_the_transcript_and_nothing_to_write_it_with",
     ],
     "B-18": [
         "tests/contract/test_engines.py::test_every_shipped_engine_serves_a_whole_turn",
         "tests/docs/test_engines_page.py::test_fields_of_every_answer_are_those_of_the_code",
+    ],
+    "B-19": [
+        "tests/unit/test_legacy_answers.py::test_a_committed_turn_is_named_by_its_key_and_its_two_ends",
     ],
     "B-22": [
         "tests/contract/test_engines.py::test_an_info_may_be_a_plain_object",
@@ -201,6 +228,9 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "B-25": [
         "tests/unit/test_engine_registry.py::test_a_missing_capability_fails_the_operation_and_nothing_else",
+    ],
+    "B-26": [
+        "tests/turn/test_run_attempt_context_engine.py::test_what_codex_offers_to_engines_is_what_is_built",
     ],
     "B-27": [
         "tests/unit/test_engine_registry.py::test_a_missing_capability_fails_the_operation_and_nothing_else",
@@ -223,6 +253,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "B-32": [
         "tests/docs/test_engines_page.py::test_fields_of_every_call_are_those_of_the_code",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_is_asked_in_order_with_what_each_call_is_due",
     ],
     "B-33": [
         "tests/docs/test_engines_page.py::test_fields_of_every_call_are_those_of_the_code",
@@ -237,6 +268,9 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/turn/test_state_folders.py::test_a_mistyped_engine_leaves_no_folder",
         "tests/unit/test_engine_registry.py::test_a_bad_factory_is_quarantined_and_legacy_serves",
     ],
+    "B-42": [
+        "tests/unit/test_legacy_answers.py::test_what_legacy_lacks_has_an_answer_that_says_that_nothing_was_done",
+    ],
     "B-43": [
         "tests/contract/test_engines.py::test_a_stopped_run_is_no_failure_of_the_engine",
     ],
@@ -244,7 +278,9 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_engine_registry.py::test_registering_anew_lifts_a_quarantine",
     ],
     "B-45": [
+        "tests/process/test_three_projections.py::test_ten_turns_under_a_failing_engine_lose_no_reply",
         "tests/process/test_turn_faults.py::test_an_engine_that_breaks_in_assemble_costs_its_context_not_the_reply",
+        "tests/turn/test_run_attempt_context_engine.py::test_no_failure_of_an_engine_costs_a_reply_and_the_same_engine_is_asked_again",
         "tests/turn/test_turn_log.py::test_content_that_is_nested_too_deep_costs_the_context_and_never_the_reply",
     ],
     "B-46": [
@@ -252,10 +288,16 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "B-47": [
         "tests/process/test_lifecycle_order.py::test_a_failing_assemble_gives_the_bare_prompt_on_the_same_thread",
+        "tests/process/test_three_projections.py::test_ten_turns_under_a_failing_engine_lose_no_reply",
+        "tests/turn/test_run_attempt_context_engine.py::test_no_failure_of_an_engine_costs_a_reply_and_the_same_engine_is_asked_again",
         "tests/unit/test_engine_registry.py::test_a_bad_factory_is_quarantined_and_legacy_serves",
         "tests/unit/test_engine_registry.py::test_registering_anew_lifts_a_quarantine",
         "tests/unit/test_engine_registry.py::test_three_failing_runs_in_a_row_quarantine_from_the_next_run_on",
         "tests/unit/test_lifecycle.py::test_a_failure_is_one_warning_and_the_turn_goes_on",
+    ],
+    "B-48": [
+        "tests/process/test_three_projections.py::test_an_engine_of_the_documents_alone_is_given_each_message_once",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_of_the_documents_alone_is_served_on_every_turn",
     ],
     "C-01": [
         "tests/process/test_lifecycle_order.py::test_a_turn_asks_everyone_in_the_fixed_order",
@@ -275,7 +317,11 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/turn/test_history_reread.py::test_what_bootstrap_adds_is_assembled_and_counted",
     ],
     "C-05": [
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_is_asked_in_order_with_what_each_call_is_due",
         "tests/unit/test_lifecycle.py::test_a_blank_session_key_becomes_the_session_id",
+    ],
+    "C-06": [
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_gets_a_reader_of_the_transcript_and_nothing_to_write_it_with",
     ],
     "C-07": [
         "tests/process/test_lifecycle_order.py::test_a_turn_asks_everyone_in_the_fixed_order",
@@ -284,7 +330,12 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_lifecycle.py::test_bootstrap_is_skipped_on_a_first_run_and_assembly_is_not",
     ],
     "C-09": [
+        "tests/turn/test_run_attempt_context_engine.py::test_threads_are_changed_by_documented_calls_alone",
         "tests/unit/test_boundaries.py::test_a_harness_changes_no_file",
+        "tests/unit/test_ownership.py::test_the_harness_changes_no_file_of_codex",
+    ],
+    "C-10": [
+        "tests/turn/test_run_attempt_context_engine.py::test_history_comes_from_the_mirror_whoever_spoke_and_whatever_codex_kept",
     ],
     "C-11": [
         "tests/turn/test_turn_hooks.py::test_prompt_hooks_see_the_projected_prompt_and_the_planned_items",
@@ -336,9 +387,12 @@ REQUIREMENTS: dict[str, list[str]] = {
     "D-06": [
         "tests/process/test_carriers.py::test_prompt_mode_sends_the_documents_text_byte_for_byte",
         "tests/turn/test_workspace_files.py::test_with_memory_tools_the_files_are_left_to_them",
+        "tests/unit/test_context_engine_projection.py::test_an_empty_history_is_the_bare_prompt",
         "tests/unit/test_projection_prompt.py::test_without_context_the_prompt_stands_alone",
     ],
     "D-07": [
+        "tests/turn/test_run_attempt_context_engine.py::test_the_addition_stands_in_the_instructions_and_the_context_before_the_request",
+        "tests/unit/test_context_engine_projection.py::test_the_addition_stands_in_the_instructions_alone_and_last",
         "tests/unit/test_projection_prompt.py::test_blank_addition_is_absent",
         "tests/unit/test_projection_prompt.py::test_result_keeps_the_given_list_and_counts_the_original_history",
     ],
@@ -346,6 +400,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_projection_prompt.py::test_result_keeps_the_given_list_and_counts_the_original_history",
     ],
     "D-09": [
+        "tests/unit/test_context_engine_projection.py::test_roles_keep_their_order_and_their_names",
         "tests/unit/test_projection_hostile.py::test_a_hostile_history_keeps_size_order_and_secrets",
         "tests/unit/test_projection_prompt.py::test_block_has_the_documents_exact_bytes",
     ],
@@ -360,6 +415,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     "D-12": [
         "tests/contract/test_store.py::test_entries_come_back_whole",
         "tests/unit/test_codex_planning.py::test_the_trailing_prompt_is_left_out_of_what_is_compared",
+        "tests/unit/test_context_engine_projection.py::test_a_repeated_prompt_stands_once_in_either_carrier",
         "tests/unit/test_projection_items_for.py::test_lone_surrogates_do_not_reach_an_item",
         "tests/unit/test_projection_prompt.py::test_only_a_last_user_message_that_repeats_the_prompt_is_left_out",
         "tests/unit/test_public_reports.py::test_a_decorated_earlier_message_is_neither_doubled_nor_dropped",
@@ -442,6 +498,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_projection_prompt.py::test_a_quoted_image_stays_while_its_message_does",
     ],
     "D-29": [
+        "tests/unit/test_context_engine_projection.py::test_the_same_inputs_give_the_same_bytes",
         "tests/unit/test_projection_hostile.py::test_a_thousand_random_histories_give_the_same_bytes_in_every_process",
         "tests/unit/test_projection_prompt.py::test_bytes_do_not_depend_on_the_process",
     ],
@@ -648,6 +705,9 @@ REQUIREMENTS: dict[str, list[str]] = {
     "E-02": [
         "tests/process/test_instructions.py::test_each_change_comes_once_supersedes_and_stays_until_the_rebase",
         "tests/process/test_switching.py::test_the_engines_context_reaches_the_request_of_every_kind_of_model",
+        "tests/process/test_three_projections.py::test_an_engine_is_asked_in_order_and_its_context_precedes_the_request",
+        "tests/turn/test_run_attempt_context_engine.py::test_the_addition_stands_in_the_instructions_and_the_context_before_the_request",
+        "tests/unit/test_context_engine_projection.py::test_the_addition_stands_in_the_instructions_alone_and_last",
         "tests/unit/test_projection_plan.py::test_sections_are_joined_by_one_empty_line",
     ],
     "E-03": [
@@ -790,6 +850,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "F-24": [
         "tests/unit/test_public_reports.py::test_what_a_person_set_for_native_apps_is_not_overwritten",
+        "tests/unit/test_thread_config.py::test_no_feature_of_codex_is_switched_on_for_a_thread",
     ],
     "F-25": [
         "tests/process/test_bootstrap.py::test_a_second_overflow_fails_the_turn_and_gives_its_thread_up",
@@ -894,6 +955,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/docs/test_library_page.py::test_every_code_of_a_failed_turn_has_its_row",
         "tests/unit/test_projection_items.py::test_a_failed_turn_tells_its_error",
         "tests/unit/test_projection_items.py::test_a_failed_turn_without_words_gets_a_default",
+        "tests/unit/test_projection_items.py::test_an_end_of_an_unknown_kind_is_a_failure_that_says_so",
         "tests/unit/test_projection_items.py::test_faults_by_codex_own_code",
         "tests/unit/test_projection_items.py::test_other_threads_and_turns_are_ignored",
         "tests/unit/test_turn_machine.py::test_each_row_of_the_turn_table_holds",
@@ -1022,11 +1084,15 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "I-04": [
         "tests/process/test_lifecycle_order.py::test_an_engine_without_after_turn_is_given_the_turns_own_messages",
+        "tests/process/test_three_projections.py::test_an_engine_of_the_documents_alone_is_given_each_message_once",
         "tests/turn/test_public_reports.py::test_every_turn_is_handed_over_once_with_its_answer",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_of_the_documents_alone_is_served_on_every_turn",
         "tests/unit/test_lifecycle.py::test_a_turn_is_handed_over_once_by_the_best_method",
         "tests/unit/test_lifecycle.py::test_calls_come_in_the_fixed_order_with_what_each_is_due",
     ],
     "I-05": [
+        "tests/process/test_three_projections.py::test_an_engine_of_the_documents_alone_is_given_each_message_once",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_of_the_documents_alone_is_served_on_every_turn",
         "tests/unit/test_lifecycle.py::test_a_turn_is_handed_over_once_by_the_best_method",
         "tests/unit/test_lifecycle.py::test_calls_come_in_the_fixed_order_with_what_each_is_due",
         "tests/unit/test_lifecycle.py::test_nothing_new_is_no_ingest_call",
@@ -1035,26 +1101,39 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_lifecycle.py::test_host_only_messages_are_neither_shown_nor_counted",
     ],
     "I-07": [
+        "tests/process/test_three_projections.py::test_ten_turns_under_a_failing_engine_lose_no_reply",
         "tests/unit/test_lifecycle.py::test_a_failure_is_one_warning_and_the_turn_goes_on",
         "tests/unit/test_lifecycle.py::test_one_failing_ingest_does_not_stop_the_others",
     ],
     "I-08": [
+        "tests/process/test_three_projections.py::test_a_failed_and_a_stopped_turn_are_handed_over_and_not_maintained",
+        "tests/turn/test_run_attempt_context_engine.py::test_a_bad_turn_is_handed_over_and_neither_maintained_nor_committed",
         "tests/turn/test_turn_outcomes.py::test_a_refused_turn_is_finalized_and_its_subscription_released",
         "tests/unit/test_lifecycle.py::test_a_bad_turn_is_handed_over_but_not_maintained",
         "tests/unit/test_lifecycle.py::test_calls_come_in_the_fixed_order_with_what_each_is_due",
     ],
     "I-09": [
+        "tests/process/test_three_projections.py::test_a_failed_and_a_stopped_turn_are_handed_over_and_not_maintained",
+        "tests/turn/test_run_attempt_context_engine.py::test_a_bad_turn_is_handed_over_and_neither_maintained_nor_committed",
         "tests/turn/test_turn_outcomes.py::test_a_refused_turn_is_finalized_and_its_subscription_released",
         "tests/unit/test_lifecycle.py::test_a_bad_turn_is_handed_over_but_not_maintained",
     ],
     "I-10": [
+        "tests/process/test_three_projections.py::test_a_failed_and_a_stopped_turn_are_handed_over_and_not_maintained",
+        "tests/turn/test_run_attempt_context_engine.py::test_a_bad_turn_is_handed_over_and_neither_maintained_nor_committed",
         "tests/unit/test_lifecycle.py::test_a_bad_turn_is_handed_over_but_not_maintained",
+    ],
+    "I-11": [
+        "tests/turn/test_run_attempt_context_engine.py::test_a_bad_turn_is_handed_over_and_neither_maintained_nor_committed",
     ],
     "I-12": [
         "tests/unit/test_lifecycle.py::test_legacy_is_never_called",
     ],
     "I-13": [
         "tests/unit/test_lifecycle.py::test_unreported_usage_is_absent_and_never_zero",
+    ],
+    "I-14": [
+        "tests/turn/test_run_attempt_context_engine.py::test_a_heartbeat_is_told_as_one_whichever_way_it_came",
     ],
     "I-15": [
         "tests/unit/test_lifecycle.py::test_maintenance_that_throws_is_a_warning",
@@ -1236,12 +1315,15 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_launch.py::test_version_floor_and_ceiling",
     ],
     "S-01": [
+        "tests/turn/test_run_attempt_context_engine.py::test_no_failure_of_an_engine_costs_a_reply_and_the_same_engine_is_asked_again",
         "tests/unit/test_lifecycle.py::test_a_failure_is_one_warning_and_the_turn_goes_on",
     ],
     "S-02": [
         "tests/process/test_lifecycle_order.py::test_a_failing_assemble_gives_the_bare_prompt_on_the_same_thread",
+        "tests/process/test_three_projections.py::test_ten_turns_under_a_failing_engine_lose_no_reply",
         "tests/process/test_turn_faults.py::test_an_engine_that_breaks_in_assemble_costs_its_context_not_the_reply",
         "tests/turn/test_public_reports.py::test_an_engine_that_always_fails_costs_no_reply_and_is_told_once_a_turn",
+        "tests/turn/test_run_attempt_context_engine.py::test_no_failure_of_an_engine_costs_a_reply_and_the_same_engine_is_asked_again",
         "tests/turn/test_turn_log.py::test_a_fault_of_an_engine_is_told_without_its_secrets",
         "tests/turn/test_turn_log.py::test_content_that_is_nested_too_deep_costs_the_context_and_never_the_reply",
         "tests/unit/test_foreign.py::test_reason_text_shows_no_secret_and_never_raises",
@@ -1256,9 +1338,12 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_lifecycle.py::test_fallback_data_is_handed_over_where_the_mirror_failed",
     ],
     "S-05": [
+        "tests/process/test_three_projections.py::test_ten_turns_under_a_failing_engine_lose_no_reply",
+        "tests/turn/test_run_attempt_context_engine.py::test_no_failure_of_an_engine_costs_a_reply_and_the_same_engine_is_asked_again",
         "tests/unit/test_lifecycle.py::test_a_failure_is_one_warning_and_the_turn_goes_on",
     ],
     "S-06": [
+        "tests/turn/test_run_attempt_context_engine.py::test_no_failure_of_an_engine_costs_a_reply_and_the_same_engine_is_asked_again",
         "tests/unit/test_lifecycle.py::test_maintenance_that_throws_is_a_warning",
     ],
     "S-07": [
@@ -1277,6 +1362,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_projection_items.py::test_side_effects_and_replay",
     ],
     "S-10": [
+        "tests/process/test_three_projections.py::test_a_failed_and_a_stopped_turn_are_handed_over_and_not_maintained",
         "tests/turn/test_turn_outcomes.py::test_partial_output_stays_and_a_time_limit_is_no_success",
     ],
     "S-12": [
@@ -1415,11 +1501,54 @@ REQUIREMENTS: dict[str, list[str]] = {
     "V-33": [
         "tests/unit/test_config_records.py::test_an_old_key_means_its_new_one_and_warns",
     ],
+    "W-01": [
+        "tests/process/test_three_projections.py::test_a_failed_and_a_stopped_turn_are_handed_over_and_not_maintained",
+        "tests/process/test_three_projections.py::test_an_engine_is_asked_in_order_and_its_context_precedes_the_request",
+        "tests/turn/test_run_attempt_context_engine.py::test_a_bad_turn_is_handed_over_and_neither_maintained_nor_committed",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_is_asked_in_order_with_what_each_call_is_due",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_of_the_documents_alone_is_served_on_every_turn",
+        "tests/turn/test_run_attempt_context_engine.py::test_the_addition_stands_in_the_instructions_and_the_context_before_the_request",
+    ],
+    "W-02": [
+        "tests/process/test_three_projections.py::test_an_engine_is_asked_in_order_and_its_context_precedes_the_request",
+        "tests/turn/test_run_attempt_context_engine.py::test_the_addition_stands_in_the_instructions_and_the_context_before_the_request",
+        "tests/unit/test_context_engine_projection.py::test_a_repeated_prompt_stands_once_in_either_carrier",
+        "tests/unit/test_context_engine_projection.py::test_an_empty_history_is_the_bare_prompt",
+        "tests/unit/test_context_engine_projection.py::test_roles_keep_their_order_and_their_names",
+        "tests/unit/test_context_engine_projection.py::test_the_addition_stands_in_the_instructions_alone_and_last",
+        "tests/unit/test_context_engine_projection.py::test_the_same_inputs_give_the_same_bytes",
+    ],
+    "W-04": [
+        "tests/process/test_three_projections.py::test_an_engine_is_asked_in_order_and_its_context_precedes_the_request",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_is_asked_in_order_with_what_each_call_is_due",
+    ],
+    "W-06": [
+        "tests/process/test_three_projections.py::test_a_failed_and_a_stopped_turn_are_handed_over_and_not_maintained",
+        "tests/process/test_three_projections.py::test_an_engine_is_asked_in_order_and_its_context_precedes_the_request",
+        "tests/process/test_three_projections.py::test_an_engine_of_the_documents_alone_is_given_each_message_once",
+        "tests/process/test_three_projections.py::test_without_an_engine_nothing_changes_whatever_the_projection",
+        "tests/turn/test_run_attempt_context_engine.py::test_a_bad_turn_is_handed_over_and_neither_maintained_nor_committed",
+        "tests/turn/test_run_attempt_context_engine.py::test_no_failure_of_an_engine_costs_a_reply_and_the_same_engine_is_asked_again",
+        "tests/turn/test_run_attempt_context_engine.py::test_the_addition_stands_in_the_instructions_and_the_context_before_the_request",
+    ],
     "W-07": [
         "tests/process/test_switching.py::test_the_engines_context_reaches_the_request_of_every_kind_of_model",
+        "tests/process/test_three_projections.py::test_a_failed_and_a_stopped_turn_are_handed_over_and_not_maintained",
+        "tests/process/test_three_projections.py::test_an_engine_is_asked_in_order_and_its_context_precedes_the_request",
+        "tests/process/test_three_projections.py::test_an_engine_of_the_documents_alone_is_given_each_message_once",
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_is_asked_in_order_with_what_each_call_is_due",
+        "tests/turn/test_run_attempt_context_engine.py::test_the_addition_stands_in_the_instructions_and_the_context_before_the_request",
+        "tests/unit/test_context_engine_projection.py::test_a_repeated_prompt_stands_once_in_either_carrier",
+        "tests/unit/test_context_engine_projection.py::test_an_empty_history_is_the_bare_prompt",
+        "tests/unit/test_context_engine_projection.py::test_roles_keep_their_order_and_their_names",
+        "tests/unit/test_context_engine_projection.py::test_the_same_inputs_give_the_same_bytes",
+    ],
+    "W-08": [
+        "tests/turn/test_run_attempt_context_engine.py::test_an_engine_is_asked_in_order_with_what_each_call_is_due",
     ],
     "W-09": [
         "tests/unit/test_boundaries.py::test_nothing_needs_the_lossless_engine",
+        "tests/unit/test_ownership.py::test_no_core_module_needs_the_lossless_engine",
     ],
 }
 # end: written by scripts/requirements.py
