@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import inspect
-import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import asynccontextmanager, suppress
@@ -36,6 +35,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from treadle.model.errors import PluginError
 from treadle.model.json import JsonValue
 from treadle.model.text import printable, redact, truncate
+from treadle.threads import ParkedThreads
 
 CLOSE_WITHIN_S: Final = 2.0
 """Seconds that cancelled calls get to end when the service closes."""
@@ -215,6 +215,7 @@ class ForeignCalls:
         self._outer = anyio.create_task_group()
         self._inner: TaskGroup | None = None
         self._calls: set[_Call] = set()
+        self._threads = ParkedThreads("foreign call")
 
     async def __aenter__(self) -> Self:
         await self._outer.__aenter__()
@@ -272,7 +273,9 @@ class ForeignCalls:
         inner = self._inner
         if inner is None or self._closing.is_set():
             raise ForeignAborted(owner, operation, "the service is closing")
-        call = _Call(owner, operation, func, args, forget=self._calls.discard)
+        call = _Call(
+            owner, operation, func, args, forget=self._calls.discard, threads=self._threads
+        )
         self._calls.add(call)
         inner.start_soon(call.run, name=f"foreign {owner}.{operation}")
         with anyio.move_on_after(deadline_s) as deadline:
@@ -315,6 +318,7 @@ class ForeignCalls:
                 in_thread=call.thread_runs,
             )
             call.abandon()
+        self._threads.close()
 
 
 async def _woken(call: _Call, abort: Abort | None) -> None:
@@ -337,6 +341,7 @@ class _Call:
         args: tuple[object, ...],
         *,
         forget: Callable[[_Call], None],
+        threads: ParkedThreads,
     ) -> None:
         self.owner = owner
         self.operation = operation
@@ -350,6 +355,7 @@ class _Call:
         self._func = func
         self._args = args
         self._forget = forget
+        self._threads = threads
         self._task: asyncio.Task[Any] | None = None
         self._task_over = False
         self._driven: _Driven | None = None
@@ -418,8 +424,7 @@ class _Call:
                 loop.call_soon_threadsafe(self._thread_ended, done, outcome)
 
         self.thread_runs = True
-        name = f"foreign {self.owner}.{self.operation}"
-        threading.Thread(target=work, name=name, daemon=True).start()
+        self._threads.run(work)
         try:
             await done.wait()
         except BaseException:
