@@ -273,9 +273,7 @@ class ForeignCalls:
         inner = self._inner
         if inner is None or self._closing.is_set():
             raise ForeignAborted(owner, operation, "the service is closing")
-        call = _Call(
-            owner, operation, func, args, forget=self._calls.discard, threads=self._threads
-        )
+        call = _Call(owner, operation, func, args, self._calls.discard, self._threads)
         self._calls.add(call)
         inner.start_soon(call.run, name=f"foreign {owner}.{operation}")
         with anyio.move_on_after(deadline_s) as deadline:
@@ -339,7 +337,6 @@ class _Call:
         operation: str,
         func: Callable[..., object],
         args: tuple[object, ...],
-        *,
         forget: Callable[[_Call], None],
         threads: ParkedThreads,
     ) -> None:
