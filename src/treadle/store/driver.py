@@ -61,9 +61,10 @@ class Driver(Protocol):
         """
 
     def read_now(self, job: Callable[[Connection], T]) -> T:
-        """Run the job on the calling thread over one consistent view; it never waits for a write.
+        """Run the job on the calling thread; it never waits for a write.
 
-        For short reads by key: some 20 µs, where going to a worker thread and back costs 300.
+        For short reads by key: some 20 µs, where going to a worker thread and back costs 300. Each
+        statement sees the newest commit: for jobs of one statement, or over rows that never change.
         """
 
 

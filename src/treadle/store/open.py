@@ -51,7 +51,7 @@ class SqliteDriver(Driver):
 
     def read_now(self, job: Callable[[SqliteConnection], T]) -> T:
         """See `Driver`."""
-        return self._readers.read(job)
+        return self._readers.read(job, one_view=False)
 
 
 class SqliteStore(Store):

@@ -184,8 +184,11 @@ class ReaderPool:
         self._closed = False
         self._idle: deque[SqliteConnection] = deque([self._open()])
 
-    def read(self, job: Callable[[SqliteConnection], T]) -> T:
-        """Run the job over one consistent view. Raises: StoreError."""
+    def read(self, job: Callable[[SqliteConnection], T], *, one_view: bool = True) -> T:
+        """Run the job over one consistent view, or each of its statements over the newest one.
+
+        Raises: StoreError.
+        """
         if self._closed:
             raise StoreError("the store is closed")
         try:
@@ -193,7 +196,8 @@ class ReaderPool:
         except IndexError:
             connection = self._open()
         try:
-            connection.script("BEGIN")
+            if one_view:
+                connection.script("BEGIN")
             return job(connection)
         finally:
             self._give_back(connection)
