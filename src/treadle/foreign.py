@@ -194,8 +194,7 @@ class StuckCall:
     cancelled_for_s: float
     """Seconds since it was cancelled."""
 
-    in_thread: bool
-    """A plain function: nothing can stop it."""
+    in_thread: bool  # a plain function, which nothing can stop
 
 
 class ForeignCalls:
@@ -270,8 +269,7 @@ class ForeignCalls:
         Raises: ForeignTimeout at the deadline, ForeignAborted, and ForeignFailure for anything that
         the call raised, `SystemExit` too. Cancel: the call is cancelled as at the deadline.
         """
-        inner = self._inner
-        if inner is None or self._closing.is_set():
+        if (inner := self._inner) is None or self._closing.is_set():
             raise ForeignAborted(owner, operation, "the service is closing")
         call = _Call(owner, operation, func, args, self._calls.discard, self._threads)
         self._calls.add(call)

@@ -43,6 +43,7 @@ from treadle.model.message import (
 )
 from treadle.store.driver import load_queries
 from treadle.store.open import SqliteStore, open_store
+from treadle.store.snapshot import PAGE_ROWS
 from treadle.testing.clock import START, CountedIds, ManualClock
 
 pytestmark = pytest.mark.anyio
@@ -415,8 +416,8 @@ async def test_a_snapshot_is_a_sequence_that_reads_only_what_it_is_asked_for(
     assert await rows(lambda s: s[5:5], []) == 0
     assert await rows(list, all_texts) == 700
     assert await rows(lambda s: list(reversed(s)), all_texts[::-1]) == 700
-    assert await rows(lambda s: [next(reversed(s))], ["699"]) == 128  # one page, from the end
-    assert await rows(lambda s: [next(iter(s))], ["0"]) == 128
+    assert await rows(lambda s: [next(reversed(s))], ["699"]) == PAGE_ROWS  # from the end
+    assert await rows(lambda s: [next(iter(s))], ["0"]) == PAGE_ROWS
 
 
 async def test_a_snapshot_stays_as_it_was_while_entries_are_added(

@@ -177,6 +177,8 @@ def message(answer: Answer, value: object, where: str) -> Message:
     answer.check(value.role, str, f"{where}.role")
     if not value.role.strip():
         raise answer.refuse(f"'{where}.role' is blank")
+    if _is_plain(value.content):
+        return value
     try:
         _require_json(value.content, MAX_DEPTH)
         canonical(value.content)
@@ -185,6 +187,26 @@ def message(answer: Answer, value: object, where: str) -> Message:
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise answer.refuse(f"'{where}.content' is no JSON: {error}") from error
     return value
+
+
+def _is_plain(content: object) -> bool:
+    """Whether this is what nearly all messages are: a text, or parts of nothing but ASCII texts.
+
+    Nothing of it has to be looked at twice; an engine may answer hundreds of them in each turn.
+    """
+    if type(content) is str:
+        return content.isascii()
+    if type(content) is not list:
+        return False
+    for part in content:
+        if type(part) is not dict:
+            return False
+        for name, text in part.items():
+            if type(name) is not str or type(text) is not str:
+                return False
+            if not (text.isascii() and name.isascii()):
+                return False
+    return True
 
 
 def _require_json(value: object, depth: int) -> None:

@@ -17,7 +17,7 @@ from treadle.model.message import Entry, Message
 from treadle.store.driver import Connection, Driver, Row
 from treadle.store.rows import entry_from_row, message_from_row
 
-PAGE_ROWS: Final = 128
+PAGE_ROWS: Final = 256
 """Rows that are read at once: some 30 µs of SQLite, and little memory even for long messages."""
 
 
