@@ -27,6 +27,13 @@ SERVICE_NAME: Final = "OpenClaw"
 OPENAI: Final = "openai"
 """The provider that is Codex's own; an address set for it takes the place of the official one."""
 
+OPENAI_ELSEWHERE: Final = "openai-elsewhere"
+"""What Codex is told of `openai` at another address: its own login, but over plain HTTP alone.
+
+With `openai_base_url` Codex tries WebSockets first and gives them up after some six seconds
+(0.163).
+"""
+
 NATIVE_PROVIDERS: Final = frozenset({None, "codex", OPENAI})
 """References that name no provider of ours: Codex uses its own login (spec F-08)."""
 
@@ -57,7 +64,7 @@ class ProviderLaunch:
             "base_url": self.base_url,
             "wire_api": "responses",
             "supports_websockets": False,
-            "requires_openai_auth": False,
+            "requires_openai_auth": self.id == OPENAI,
             "request_max_retries": self.request_max_retries,
             "stream_max_retries": self.stream_max_retries,
         }
@@ -104,15 +111,18 @@ def thread_config(
         # Commands see nothing of the app-server's environment beyond the core (F4, RS43).
         "shell_environment_policy": {"inherit": "core"},
     }
-    if provider is not None and provider.id == OPENAI:
-        config["openai_base_url"] = provider.base_url
-    elif provider is not None:
-        config["model_providers"] = {provider.id: provider.to_config()}
+    if provider is not None:
+        config["model_providers"] = {wire_id(provider): provider.to_config()}
     if window is not None:
         config["model_context_window"] = window
     if lightweight:
         config["project_doc_max_bytes"] = 0
     return config
+
+
+def wire_id(provider: ProviderLaunch) -> str:
+    """Return the id under which Codex knows a provider of ours; it keeps `openai` for itself."""
+    return OPENAI_ELSEWHERE if provider.id == OPENAI else provider.id
 
 
 def codex_provider(model: ModelRef) -> str | None:

@@ -66,14 +66,14 @@ def thread_options(
     tool_specs: tuple[JsonObject, ...] = (),
 ) -> ThreadOptions:
     """Return what start and resume of this run's thread are told."""
-    provider = launch.codex_provider(params.model)
+    told = services.providers.get(launch.codex_provider(params.model) or launch.OPENAI)
     return ThreadOptions(
         cwd=params.cwd,
         model=params.model.model,
-        model_provider=provider,
+        model_provider=launch.wire_id(told) if told is not None else None,
         service_tier=services.settings.codex.app_server.service_tier,
         config=launch.thread_config(
-            services.providers.get(provider or launch.OPENAI),
+            told,
             window=params.context_token_budget,
             lightweight=params.lightweight,
         ),
