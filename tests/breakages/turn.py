@@ -116,8 +116,8 @@ TURN: Final = (
         "end-a-turn-on-a-malformed-completion",
         "G-26",
         "projection/items.py",
-        "status = _STATUSES.get(word) if isinstance(word, str) else None",
-        'status = _STATUSES.get(str(word), "completed")',
+        "if not isinstance(word, str) or word == _RUNNING:",
+        "if not isinstance(word, str):",
         (f"{_EVENTS}::test_malformed_completions_do_not_end_the_turn",),
     ),
     Breakage(
