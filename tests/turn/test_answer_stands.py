@@ -11,8 +11,9 @@ import anyio.lowlevel
 import pytest
 
 from tests.turn.rig import TURN_S, Rig
-from treadle.model.errors import StoreFull
+from treadle.model.errors import QueueFull, StoreFull
 from treadle.model.turn import Outcome, TurnStarted
+from treadle.runtime.service import WAITING_MOST
 from treadle.testing.engine import RecordingEngine
 
 pytestmark = pytest.mark.anyio
@@ -94,3 +95,28 @@ async def test_a_run_that_waits_for_its_session_is_stopped_at_once(rig: Rig) -> 
             await first.result()
     assert rig.sent()[:1] == ["never ends"]
     assert "waits" not in rig.sent()
+
+
+async def test_the_newest_message_is_refused_where_too_many_wait(rig: Rig) -> None:
+    """RS04's plain cap.
+
+    What is accepted is run, what is not is said, and others are not held up.
+    """
+    rig.codex.on("turn/start", NEVER_ENDS)
+    async with rig.opened() as runtime:
+        session = runtime.session("a")
+        runs = [session.run(f"message {number}") for number in range(WAITING_MOST + 1)]
+        with pytest.raises(QueueFull) as refused:
+            session.run("one too many")
+        assert refused.value.retryable
+        assert refused.value.fields["waiting"] == WAITING_MOST
+        other = runtime.session("b").run("in another session")
+        with anyio.fail_after(TURN_S):
+            for run in (*runs, other):
+                run.interrupt()
+                await run.result()
+        again = session.run("there is room again")
+        again.interrupt()
+        with anyio.fail_after(TURN_S):
+            await again.result()
+    assert "one too many" not in rig.sent()

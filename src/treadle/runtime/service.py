@@ -6,7 +6,7 @@ Knows nothing of how its parts were made (`compose`) or of how they are shown.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -15,8 +15,8 @@ from treadle.config.settings import Settings
 from treadle.contract.store import SearchHit, SearchQuery, SessionRecord, Store
 from treadle.engines.resolution import EngineListing
 from treadle.foreign import ForeignCalls
-from treadle.model.errors import UsageError
-from treadle.model.ids import AgentId, RunId
+from treadle.model.errors import QueueFull, UsageError
+from treadle.model.ids import AgentId, RunId, SessionKey
 from treadle.model.json import JsonValue
 from treadle.model.session import MAIN_AGENT, agent_id, session_name
 from treadle.runtime.accounts import Accounts
@@ -27,6 +27,12 @@ from treadle.runtime.sessions import Session
 
 LOCAL_OWNER = "local"
 """Owner of sessions that are used from this machine's command line or library (decision 31)."""
+
+WAITING_MOST: Final = 20
+"""Messages of a session that may wait behind the one that runs (RS04).
+
+Modes come with the queue.
+"""
 
 
 class Runtime:
@@ -127,14 +133,27 @@ class Runtime:
         return await self._services.store.transcript.search(query)
 
     def submit(self, request: RunRequest, site: RunSite) -> RunHandle:
-        """Accept a message; see `Session.run`. Raises: UsageError."""
+        """Accept a message; see `Session.run`. Raises: UsageError, QueueFull."""
         if self._group is None:
             raise UsageError("the runtime is closed", next_step="Open it with open_runtime().")
         checked = checked_request(request)
+        self._refuse_if_full(site.name.key)
         handle = RunHandle(RunId(self._services.ids.new("r")), site.name.key)
         self._live[handle.run_id] = handle
         self._group.start_soon(self._run, handle, checked, site)
         return handle
+
+    def _refuse_if_full(self, key: SessionKey) -> None:
+        """Keep what waits bounded: a session takes one run and so many behind it."""
+        unfinished = sum(handle.session_key == key for handle in self._live.values())
+        if unfinished > WAITING_MOST:
+            raise QueueFull(
+                f"{unfinished} messages of session {key!r} are not answered yet,"
+                f" and no more than {WAITING_MOST} may wait; this one was not accepted",
+                next_step="Wait for an answer, then say it again.",
+                session=key,
+                waiting=unfinished - 1,
+            )
 
     async def _run(self, handle: RunHandle, request: RunRequest, site: RunSite) -> None:
         try:

@@ -63,8 +63,8 @@ class Session:
     ) -> RunHandle:
         """Accept a message and return its run at once; runs of one session go one after another.
 
-        Raises: UsageError for a message that cannot be sent, MessageTooLarge. Everything later is
-        the run's result.
+        Raises: UsageError for a message that cannot be sent, MessageTooLarge, QueueFull where too
+        many wait in this session. Everything later is the run's result.
         """
         request = RunRequest(
             text=text,
