@@ -29,7 +29,7 @@ from treadle.testing.codex import ScriptedCodex, ScriptedLink, scripted_link
 from treadle.wire.client import ClientSettings, CodexClient, open_client
 from treadle.wire.launch import LaunchKey, launch_key
 from treadle.wire.pool import backoff_s, open_pool
-from treadle.wire.process import Link
+from treadle.wire.process import Exit, Link
 from treadle.wire.subscription import LIMIT_COUNT, Closed, Subscription
 
 pytestmark = pytest.mark.anyio
@@ -137,6 +137,18 @@ async def test_write_to_a_frozen_app_server_ends_at_its_deadline() -> None:
         with pytest.raises(RpcTimeout):
             await client.request("model/list")
         assert client.doubt == "model/list could not be written"
+
+
+async def test_a_write_that_breaks_makes_the_client_doubtful_before_its_end_is_seen() -> None:
+    """INV-10: else a second attempt gets the same dead connection, since the reader is slower."""
+    rig = Rig()
+    async with rig.client() as client:
+        assert rig.link is not None
+        rig.link._exit = Exit(code=-9, by="itself")  # dead, and nobody has read that yet
+        with pytest.raises(ProcessExited):
+            await client.request("model/list")
+        assert not client.is_lost
+        assert not client.is_usable
 
 
 async def test_cancelled_request_leaves_the_client_usable() -> None:

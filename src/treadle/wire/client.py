@@ -264,7 +264,12 @@ class CodexClient:
     async def _write(self, line: bytes, method: str) -> None:
         limit_s = self._settings.write_s
         with move_on_after(limit_s) as scope:
-            await self._link.write(line)
+            try:
+                await self._link.write(line)
+            except ProcessExited:
+                # Known here before the reader sees the end: nobody new may get this connection.
+                self.retire(f"{method} could not be written")
+                raise
         if scope.cancelled_caught:
             self.retire(f"{method} could not be written")
             raise RpcTimeout(method, limit_s)
