@@ -1224,6 +1224,9 @@ REQUIREMENTS: dict[str, list[str]] = {
     "N-01": [
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
     ],
+    "RS04": [
+        "tests/turn/test_answer_stands.py::test_the_newest_message_is_refused_where_too_many_wait",
+    ],
     "RS08": [
         "tests/process/test_wire_process.py::test_burst_of_50000_deltas_from_a_child_delays_no_answer",
         "tests/turn/test_wire_client.py::test_burst_of_50000_deltas_while_a_request_waits",
