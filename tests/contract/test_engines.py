@@ -112,7 +112,8 @@ def guarded(
         engine,
         info or engine_info("registered", engine),
         foreign=foreign,
-        deadlines=Deadlines(engine_call_s=0.05, engine_maintain_s=0.05),
+        # Long: most of these calls answer, and a busy machine may not turn that into a timeout.
+        deadlines=Deadlines(engine_call_s=2, engine_maintain_s=2),
         **fields,
     )
 
