@@ -137,10 +137,6 @@ class Threads:
         emit("thread.resumed", thread_id=binding.thread_id)
         return True
 
-    def is_loaded(self, peer: CodexPeer, thread_id: ThreadId) -> bool:
-        """Whether this connection started or resumed the thread."""
-        return thread_id in self._loaded.get(peer, ())
-
     async def unsubscribe(self, peer: CodexPeer, thread_id: ThreadId) -> None:
         """Give the subscription back (spec C-15, S-13); a failure is logged."""
         self._loaded.get(peer, set()).discard(thread_id)
