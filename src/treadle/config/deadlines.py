@@ -59,7 +59,7 @@ class Deadlines:
         key="questionSeconds",
     )  # fmt: skip
     child_start_s: float = setting(
-        _SECONDS, 10.0, "Identity checks before a spawn share this (S-12).",
+        _SECONDS, 10.0, "Not read yet: for identity checks before a spawn (S-12).",
         key="childStartSeconds",
     )  # fmt: skip
     initialize_s: float = setting(
@@ -79,7 +79,7 @@ class Deadlines:
         key="settlementSeconds",
     )  # fmt: skip
     drain_s: float = setting(
-        _SECONDS, 5.0, "Projection that is still queued when a turn is aborted (A-19).",
+        _SECONDS, 5.0, "Not read yet: for projection still queued at an abort (A-19).",
         key="drainSeconds",
     )  # fmt: skip
     store_s: float = setting(
