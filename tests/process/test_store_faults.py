@@ -237,15 +237,22 @@ async def test_a_newer_store_that_was_not_closed_is_left_untouched(
     assert {name: (crashed / name).read_bytes() for name in before} == before
 
 
-STEP_2 = "CREATE TABLE extra (x INTEGER) STRICT;"
+SCHEMA = len(load_migrations("sqlite"))
+NEXT_STEP = "CREATE TABLE extra (x INTEGER) STRICT;"
 
 
 async def migrated(
     path: Path, monkeypatch: pytest.MonkeyPatch, script: str, phase: str = "pre"
 ) -> None:
     """Open the store as a Treadle would that has one more migration."""
-    step = Migration(number=2, phase="pre" if phase == "pre" else "post", name="x", script=script)
-    steps = (*load_migrations("sqlite"), step)
+    known = load_migrations("sqlite")
+    step = Migration(
+        number=len(known) + 1,
+        phase="pre" if phase == "pre" else "post",
+        name="x",
+        script=script,
+    )
+    steps = (*known, step)
     with monkeypatch.context() as patch:
         patch.setattr(store_open, "load_migrations", lambda dialect: steps)
         async with open_store(path, clock=CLOCK, ids=RandomIds(CLOCK)) as store:
@@ -256,9 +263,9 @@ async def test_a_migration_leaves_a_backup_and_old_code_runs_on_a_pre_step(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """INV-21; style 37."""
-    await migrated(path, monkeypatch, STEP_2)
+    await migrated(path, monkeypatch, NEXT_STEP)
 
-    backup = path.with_name(path.name + ".v1.bak")
+    backup = path.with_name(f"{path.name}.v{SCHEMA}.bak")
     assert backup.stat().st_mode & 0o777 == 0o600
     for place in (path, backup):
         async with open_store(place, clock=CLOCK, ids=RandomIds(CLOCK)) as store:
@@ -268,7 +275,7 @@ async def test_a_migration_leaves_a_backup_and_old_code_runs_on_a_pre_step(
 async def test_old_code_leaves_a_post_step_alone(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await migrated(path, monkeypatch, STEP_2, phase="post")
+    await migrated(path, monkeypatch, NEXT_STEP, phase="post")
 
     with pytest.raises(MigrationNeeded):
         async with open_store(path, clock=CLOCK, ids=RandomIds(CLOCK)):
@@ -280,11 +287,11 @@ async def test_a_migration_that_fails_leaves_the_old_version(
 ) -> None:
     """Fault matrix: migration interrupted."""
     with pytest.raises(StoreError) as caught:
-        await migrated(path, monkeypatch, STEP_2 + "INSERT INTO nowhere VALUES (1);")
+        await migrated(path, monkeypatch, NEXT_STEP + "INSERT INTO nowhere VALUES (1);")
 
-    assert f"{path.name}.v1.bak" in caught.value.next_step
+    assert f"{path.name}.v{SCHEMA}.bak" in caught.value.next_step
     raw = apsw.Connection(str(path))
-    assert raw.pragma("user_version") == 1
+    assert raw.pragma("user_version") == SCHEMA
     assert not raw.execute("SELECT * FROM sqlite_schema WHERE name = 'extra'").fetchall()
     raw.close()
     async with open_store(path, clock=CLOCK, ids=RandomIds(CLOCK)) as store:

@@ -1,0 +1,95 @@
+-- 0002: messages accepted and not yet run, engine commits, deliveries, child processes, event streams.
+
+-- The durable inbox (S1). A row is the acknowledgement: it is never deleted but by a purge.
+CREATE TABLE inbox (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,  -- order of acceptance, never given twice
+  session_key TEXT NOT NULL,
+  client_message_id TEXT NOT NULL,        -- the sender's; the same id again is the same message
+  run_id TEXT NOT NULL UNIQUE,
+  session_id TEXT,                        -- the generation that ran it; NULL until it is claimed
+  state TEXT NOT NULL CHECK (
+    state IN ('accepted', 'running', 'answered', 'failed', 'cancelled', 'unknown')
+  ),
+  attempts INTEGER NOT NULL,
+  accepted_at REAL NOT NULL,
+  changed_at REAL NOT NULL,
+  request_hash TEXT NOT NULL,
+  request TEXT NOT NULL,                  -- JSON object: the message and how it is to be run
+  outcome TEXT,                           -- JSON object once final: what the sender is told
+  UNIQUE (session_key, client_message_id)
+) STRICT;
+CREATE INDEX inbox_open ON inbox (session_key, seq) WHERE state IN ('accepted', 'running');
+
+-- Turns whose commit the context engine has not confirmed (S10, S11; B-37, B-38).
+CREATE TABLE engine_outbox (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,  -- order of the commits of a session
+  session_id TEXT NOT NULL REFERENCES generations (session_id),
+  run_id TEXT NOT NULL,
+  engine_id TEXT NOT NULL,
+  advancement_key TEXT NOT NULL UNIQUE,
+  payload_hash TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (
+    state IN ('admitted', 'accepted', 'ready', 'blocked', 'committed', 'settled')
+  ),
+  first_entry TEXT,                       -- of the turn: its first and last message entry
+  last_entry TEXT,
+  attempts INTEGER NOT NULL,
+  changed_at REAL NOT NULL,
+  reason TEXT                             -- of the last failure
+) STRICT;
+CREATE INDEX engine_outbox_open ON engine_outbox (session_id, seq)
+  WHERE state IN ('admitted', 'accepted', 'ready', 'blocked');
+
+-- Replies on their way to a channel (S12; INV-15).
+CREATE TABLE deliveries (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  session_key TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  entry_id TEXT,                          -- the reply; NULL for a notice
+  channel TEXT NOT NULL,
+  destination TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('ready', 'sending', 'done', 'failed', 'unknown')),
+  attempts INTEGER NOT NULL,
+  created_at REAL NOT NULL,
+  changed_at REAL NOT NULL,
+  reason TEXT,
+  payload TEXT NOT NULL,                  -- JSON object
+  UNIQUE (run_id, channel, destination, entry_id)
+) STRICT;
+CREATE INDEX deliveries_open ON deliveries (channel, seq) WHERE state IN ('ready', 'sending');
+
+-- Child processes of ours, each registered before it is spoken to (S-11, INV-19).
+CREATE TABLE children (
+  id TEXT PRIMARY KEY,                    -- the marker in its environment and its commands'
+  boot_id TEXT NOT NULL,
+  parent_pid INTEGER NOT NULL,
+  parent_start_ticks INTEGER NOT NULL,
+  pid INTEGER,                            -- NULL until it was started
+  start_ticks INTEGER,
+  process_group INTEGER,
+  command_digest TEXT NOT NULL,
+  home TEXT NOT NULL,
+  registered_at REAL NOT NULL,
+  closed_at REAL,
+  closed_because TEXT
+) STRICT, WITHOUT ROWID;
+CREATE INDEX children_open ON children (registered_at) WHERE closed_at IS NULL;
+
+-- Durable events: gap-free numbers per stream, written in the transaction of the fact.
+CREATE TABLE streams (
+  stream TEXT PRIMARY KEY,                -- a session key, or `global`
+  epoch INTEGER NOT NULL,
+  head INTEGER NOT NULL                   -- seq of the last event
+) STRICT, WITHOUT ROWID;
+CREATE TABLE stream_events (
+  stream TEXT NOT NULL REFERENCES streams (stream),
+  seq INTEGER NOT NULL,
+  epoch INTEGER NOT NULL,
+  type TEXT NOT NULL,
+  run_id TEXT,
+  entry_id TEXT,                          -- of `entry.committed`, whose data is the entry itself
+  at REAL NOT NULL,
+  data TEXT NOT NULL,                     -- JSON object
+  PRIMARY KEY (stream, seq)
+) STRICT, WITHOUT ROWID;
