@@ -190,7 +190,7 @@ async def _open_state(
     """Take the state directory, then open log and store in it."""
     settings, paths = opening.settings, opening.paths
     owned = open_state_directory(paths.state)
-    await anyio.to_thread.run_sync(owned.__enter__)
+    state = await anyio.to_thread.run_sync(owned.__enter__)
     stack.push_async_callback(anyio.to_thread.run_sync, owned.__exit__, None, None, None)
     log = open_log(
         paths.logs,
@@ -204,7 +204,7 @@ async def _open_state(
     stack.push_async_callback(anyio.to_thread.run_sync, log.__exit__, None, None, None)
     for warned in settings.warnings:
         emit("config.warned", reason=str(warned))
-    return await stack.enter_async_context(
+    store = await stack.enter_async_context(
         open_store(
             paths.database,
             clock=opening.clock,
@@ -212,6 +212,9 @@ async def _open_state(
             synchronous="FULL" if settings.store.synchronous == "full" else "NORMAL",
         )
     )
+    if not state.same_boot:
+        await store.events.renew()  # a power cut may have undone events that a client has seen
+    return store
 
 
 async def _registry(

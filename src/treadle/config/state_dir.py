@@ -27,6 +27,9 @@ FILE_MODE: Final = 0o600
 _POLL_S: Final = 0.05
 """How often a waiting opener tries; the kernel has no lock call with a deadline."""
 
+_OWNER_BYTES: Final = 400
+"""More than any owner's text has."""
+
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -70,6 +73,8 @@ class StateDirectory:
 
     path: Path
     owner: Owner
+    same_boot: bool = False
+    """Whether the last owner lived since the machine was started: no power cut came between."""
 
     def directory(self, *names: str) -> Path:
         """Make (or keep) a directory below, 0700 on each step, and return its path.
@@ -119,8 +124,9 @@ def open_state_directory(
     """
     uid = os.geteuid() if owner_uid is None else owner_uid
     _made_private(path, uid)
-    with _locked(path, uid, wait_s) as owner:
-        yield StateDirectory(path=path, owner=owner)
+    with _locked(path, uid, wait_s) as (owner, before):
+        same_boot = f"boot_id {owner.boot_id}" in before.splitlines()
+        yield StateDirectory(path=path, owner=owner, same_boot=same_boot)
 
 
 def make_private_folder(path: Path) -> None:
@@ -186,7 +192,8 @@ def _target(path: Path) -> str:
 
 
 @contextmanager
-def _locked(path: Path, uid: int, wait_s: float) -> Iterator[Owner]:
+def _locked(path: Path, uid: int, wait_s: float) -> Iterator[tuple[Owner, str]]:
+    """Yield who we are, and what the last owner had written."""
     file = path / LOCK_FILE
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
@@ -199,8 +206,9 @@ def _locked(path: Path, uid: int, wait_s: float) -> Iterator[Owner]:
             _refuse(file, "is not a file of yours", "Look at it, then remove it")
         _take(descriptor, path, wait_s)
         owner = this_process()
+        before = os.pread(descriptor, _OWNER_BYTES, 0).decode("ascii", "replace")
         _write_owner(descriptor, file, owner)
-        yield owner
+        yield owner, before
     finally:
         os.close(descriptor)  # the lock goes with it; the file stays, or two could hold two files
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, Protocol
 
+from treadle.contract.events import EventStore
 from treadle.model.ids import AgentId, EntryId, RunId, SessionId, SessionKey, ThreadId, TurnId
 from treadle.model.json import JsonObject
 from treadle.model.message import Entry, Message, NewEntry
@@ -407,3 +408,7 @@ class Store(Protocol):
     @property
     def reports(self) -> ReportStore:
         """Context reports."""
+
+    @property
+    def events(self) -> EventStore:
+        """Streams of durable events."""

@@ -33,3 +33,6 @@ RunId = NewType("RunId", str)
 
 EngineId = NewType("EngineId", str)
 """The id under which a context engine is registered."""
+
+StreamId = NewType("StreamId", str)
+"""A stream of events: a session key, or `global`."""

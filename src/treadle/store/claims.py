@@ -30,4 +30,9 @@ def check_claim(connection: Connection, claim: Claim, session_id: SessionId | No
 def check_generation(connection: Connection, session_id: SessionId) -> None:
     """Pass if there is such a generation. Raises: NotFound."""
     if connection.one("generation_exists", session_id=session_id) is None:
-        raise NotFound(f"there is no session generation {session_id!r}", session_id=session_id)
+        raise no_generation(session_id)
+
+
+def no_generation(session_id: SessionId) -> NotFound:
+    """Return the error for a generation that is not known."""
+    return NotFound(f"there is no session generation {session_id!r}", session_id=session_id)

@@ -20,6 +20,7 @@ from treadle.contract.store import Store
 from treadle.store.bindings import SqlBindings
 from treadle.store.check import StoreCheck, check_store
 from treadle.store.driver import Connection, Driver, load_migrations, load_queries
+from treadle.store.events import SqlEvents
 from treadle.store.reports import SqlReports
 from treadle.store.sessions import SqlSessions
 from treadle.store.sqlite import ReaderPool, SqliteConnection, Synchronous, open_writer
@@ -60,8 +61,9 @@ class SqliteStore(Store):
     def __init__(self, driver: SqliteDriver, path: Path, *, clock: Clock, ids: Ids) -> None:
         self._driver = driver
         self._path = path
-        self._sessions = SqlSessions(driver, clock=clock, ids=ids)
-        self._transcript = SqlTranscript(driver, clock=clock, ids=ids)
+        self._events = SqlEvents(driver, clock=clock)
+        self._sessions = SqlSessions(driver, self._events, clock=clock, ids=ids)
+        self._transcript = SqlTranscript(driver, self._events, clock=clock, ids=ids)
         self._bindings = SqlBindings(driver, clock=clock)
         self._reports = SqlReports(driver)
 
@@ -94,6 +96,11 @@ class SqliteStore(Store):
     def reports(self) -> SqlReports:
         """Context reports."""
         return self._reports
+
+    @property
+    def events(self) -> SqlEvents:
+        """Streams of durable events."""
+        return self._events
 
     async def check(self) -> StoreCheck:
         """Check the whole store and count what is in it; reads all of it, changes nothing."""

@@ -5,14 +5,17 @@ Knows nothing of the grammar of session keys, nor of who may see which session.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from treadle.clock import Clock, Ids
+from treadle.contract.events import GLOBAL_STREAM, NewEvent
 from treadle.contract.store import SessionRecord, SessionStore
 from treadle.model.errors import NotFound
-from treadle.model.ids import AgentId, SessionId, SessionKey
+from treadle.model.ids import AgentId, SessionId, SessionKey, StreamId
 from treadle.model.json import JsonObject
 from treadle.store.driver import Connection, Driver, Row
+from treadle.store.events import SqlEvents
 from treadle.store.rows import decoded_object, encoded
 
 SESSION_PREFIX: Final = "ses"
@@ -22,8 +25,9 @@ SESSION_PREFIX: Final = "ses"
 class SqlSessions(SessionStore):
     """`SessionStore` over a driver."""
 
-    def __init__(self, driver: Driver, *, clock: Clock, ids: Ids) -> None:
+    def __init__(self, driver: Driver, events: SqlEvents, *, clock: Clock, ids: Ids) -> None:
         self._driver = driver
+        self._events = events
         self._clock = clock
         self._ids = ids
 
@@ -57,11 +61,12 @@ class SqlSessions(SessionStore):
                     now=now,
                 )
                 _add_generation(connection, key, session_id, 1, now)
+                self._tell(connection, "session.created", _existing(connection, key))
             elif cwd is not None:
                 connection.run("change_session", key=key, cwd=cwd, title=None, settings=None)
             return _existing(connection, key)
 
-        return await self._driver.write(find_or_make)
+        return await self._written(key, find_or_make)
 
     async def list(
         self, *, agent_id: AgentId | None = None, owner: str | None = None, limit: int = 200
@@ -86,9 +91,11 @@ class SqlSessions(SessionStore):
             _existing(connection, key)
             connection.run("change_session", key=key, cwd=None, title=title, settings=text)
             connection.run("touch_session", key=key, now=self._clock.now())
-            return _existing(connection, key)
+            record = _existing(connection, key)
+            self._tell(connection, "session.updated", record)
+            return record
 
-        return await self._driver.write(change)
+        return await self._written(key, change)
 
     async def new_generation(self, key: SessionKey) -> SessionRecord:
         """See `SessionStore`."""
@@ -101,9 +108,35 @@ class SqlSessions(SessionStore):
                 "activate_generation", key=key, session_id=session_id, generation=generation
             )
             connection.run("touch_session", key=key, now=now)
-            return _existing(connection, key)
+            connection.run("renew_stream", stream=key)
+            record = _existing(connection, key)
+            self._tell(connection, "session.reset", record)
+            return record
 
-        return await self._driver.write(reset)
+        return await self._written(key, reset)
+
+    def _tell(self, connection: Connection, kind: str, record: SessionRecord) -> None:
+        """Tell the session's watchers, and those of all sessions."""
+        event = NewEvent(
+            type=kind,
+            data={
+                "session_key": record.key,
+                "session_id": record.id,
+                "generation": record.generation,
+                "agent": record.agent_id,
+                "title": record.title,
+            },
+        )
+        for stream in (StreamId(record.key), GLOBAL_STREAM):
+            self._events.add(connection, stream, (event,))
+
+    async def _written(
+        self, key: SessionKey, job: Callable[[Connection], SessionRecord]
+    ) -> SessionRecord:
+        try:
+            return await self._driver.write(job)
+        finally:
+            self._events.told(StreamId(key), GLOBAL_STREAM)
 
 
 def _add_generation(

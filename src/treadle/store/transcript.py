@@ -6,12 +6,13 @@ Knows nothing of what entries mean, of engines or of Codex; keys, hashes and ord
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import anyio.to_thread
 
 from treadle.clock import Clock, Ids
+from treadle.contract.events import ENTRY_COMMITTED, NewEvent
 from treadle.contract.store import (
     Binding,
     Claim,
@@ -20,10 +21,11 @@ from treadle.contract.store import (
     SearchQuery,
     TranscriptStore,
 )
-from treadle.model.ids import EntryId, RunId, SessionId, SessionKey, ThreadId
+from treadle.model.ids import EntryId, RunId, SessionId, SessionKey, StreamId, ThreadId
 from treadle.model.message import Entry, Message, NewEntry
-from treadle.store.claims import check_claim, check_generation
+from treadle.store.claims import check_claim, check_generation, no_generation
 from treadle.store.driver import Connection, Driver, Row
+from treadle.store.events import SqlEvents
 from treadle.store.rows import PreparedEntry, entry_from_row, prepared
 from treadle.store.search import Term, match_expression, snippet, terms, words_of
 from treadle.store.snapshot import SqlSnapshot, segments_of
@@ -39,8 +41,9 @@ ENTRY_PREFIX: Final = "ent"
 class SqlTranscript(TranscriptStore):
     """`TranscriptStore` over a driver."""
 
-    def __init__(self, driver: Driver, *, clock: Clock, ids: Ids) -> None:
+    def __init__(self, driver: Driver, events: SqlEvents, *, clock: Clock, ids: Ids) -> None:
         self._driver = driver
+        self._events = events
         self._clock = clock
         self._ids = ids
 
@@ -93,7 +96,10 @@ class SqlTranscript(TranscriptStore):
 
         def store(connection: Connection) -> tuple[Entry, ...]:
             check_claim(connection, claim)
-            stored = _Appender(connection, claim.session_id, self._ids, self._clock.now()).add(new)
+            appender = _Appender(connection, claim.session_id, self._ids, self._clock.now())
+            stored = appender.add(new)
+            told = (_committed(entry, claim.run_id) for entry in appender.added)
+            self._events.add(connection, stream, told)
             if held_by is not None:
                 _hold(connection, held_by, stored)
             if binding is not None:
@@ -101,7 +107,19 @@ class SqlTranscript(TranscriptStore):
                 put_binding(connection, binding, self._clock.now())
             return stored
 
-        return await self._driver.write(store)
+        stream = self._stream_of(claim.session_id)
+        try:
+            return await self._driver.write(store)
+        finally:
+            self._events.told(stream)
+
+    def _stream_of(self, session_id: SessionId) -> StreamId:
+        row = self._driver.read_now(
+            lambda connection: connection.one("session_key_of", session_id=session_id)
+        )
+        if row is None:
+            raise no_generation(session_id)
+        return StreamId(row[0])
 
     async def snapshot(self, session_id: SessionId) -> SqlSnapshot:
         """See `TranscriptStore`. Raises: NotFound."""
@@ -165,6 +183,8 @@ class _Appender:
     session_id: SessionId
     ids: Ids
     now: float
+    added: list[Entry] = field(default_factory=list)
+    """Those that were not stored before."""
 
     def add(self, entries: Sequence[PreparedEntry]) -> tuple[Entry, ...]:
         """Append what is new, and return the stored entries in the order given."""
@@ -179,6 +199,7 @@ class _Appender:
                 self._insert(entry, branch, depth, position, head)
                 found = self._find(entry.new.key)
                 assert found is not None
+                self.added.append(found)
                 head, depth, position = found.id, depth + 1, position + entry.has_position
             stored.append(found)
         if depth > first:
@@ -219,6 +240,10 @@ class _Appender:
             raw_items=entry.raw_items,
         )
         self.connection.run("index_entry", seq=seq, words=entry.words)
+
+
+def _committed(entry: Entry, run_id: RunId) -> NewEvent:
+    return NewEvent(type=ENTRY_COMMITTED, run_id=run_id, turn_id=entry.turn_id, entry_id=entry.id)
 
 
 def _is_small(entries: Sequence[NewEntry]) -> bool:

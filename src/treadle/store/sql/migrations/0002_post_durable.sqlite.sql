@@ -76,11 +76,12 @@ CREATE TABLE children (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX children_open ON children (registered_at) WHERE closed_at IS NULL;
 
--- Durable events: gap-free numbers per stream, written in the transaction of the fact.
+-- Durable events: gap-free numbers per stream, written in the transaction of the fact. Only the
+-- newest are kept: as many as a client can catch up with.
 CREATE TABLE streams (
   stream TEXT PRIMARY KEY,                -- a session key, or `global`
-  epoch INTEGER NOT NULL,
-  head INTEGER NOT NULL                   -- seq of the last event
+  epoch INTEGER NOT NULL,                 -- another one: what a client has seen is no prefix any more
+  head INTEGER NOT NULL                   -- seq of the last event; goes on through epochs
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE stream_events (
   stream TEXT NOT NULL REFERENCES streams (stream),
@@ -88,6 +89,7 @@ CREATE TABLE stream_events (
   epoch INTEGER NOT NULL,
   type TEXT NOT NULL,
   run_id TEXT,
+  turn_id TEXT,
   entry_id TEXT,                          -- of `entry.committed`, whose data is the entry itself
   at REAL NOT NULL,
   data TEXT NOT NULL,                     -- JSON object
