@@ -7,7 +7,7 @@ anything nor holds the run up.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import anyio
@@ -29,11 +29,17 @@ class RunHandle:
     Iterate it for its events, from the first one on, as often as you like.
     """
 
-    def __init__(self, run_id: RunId, session_key: SessionKey) -> None:
-        """Begin with no events."""
+    def __init__(
+        self,
+        run_id: RunId,
+        session_key: SessionKey,
+        record: Callable[[SessionKey, RunEvent], None] | None = None,
+    ) -> None:
+        """Begin with no events; `record` is given each one before any watcher."""
         self.run_id = run_id
         self.session_key = session_key
         self.abort = Abort()
+        self._record = record
         self._events: list[RunEvent] = []
         self._finished: RunFinished | None = None
         self._changed = anyio.Event()
@@ -86,6 +92,8 @@ class RunHandle:
         """Add an event; for the service alone. Never waits."""
         if self._finished is not None:
             return
+        if self._record is not None:
+            self._record(self.session_key, event)
         last = self._events[-1] if self._events else None
         if isinstance(event, PartDelta) and isinstance(last, PartDelta) and _continues(last, event):
             self._events[-1] = replace(last, text=last.text + event.text)

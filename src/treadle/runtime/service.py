@@ -24,6 +24,7 @@ from treadle.runtime.handle import RunHandle
 from treadle.runtime.requests import RunRequest, checked_request
 from treadle.runtime.runs import Runs, RunServices, RunSite
 from treadle.runtime.sessions import Session
+from treadle.runtime.streams import Streams
 
 LOCAL_OWNER = "local"
 """Owner of sessions that are used from this machine's command line or library (decision 31)."""
@@ -47,10 +48,13 @@ class Runtime:
         self._live: dict[RunId, RunHandle] = {}
         self.accounts = accounts
         """Signing in, signing out, who is signed in, and which models there are."""
+        self.streams = Streams(services.store.events)
+        """What happens in all sessions, to be watched."""
 
     async def __aenter__(self) -> Self:
         """Open the root of all runs."""
         self._group = await anyio.create_task_group().__aenter__()
+        self._group.start_soon(self.streams.store)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -62,6 +66,7 @@ class Runtime:
         with anyio.move_on_after(self.settings.deadlines.shutdown_s, shield=True):
             for handle in tuple(self._live.values()):
                 await handle.result()
+            await self.streams.flush()
         group.cancel_scope.cancel()
         await group.__aexit__(None, None, None)
 
@@ -138,7 +143,8 @@ class Runtime:
             raise UsageError("the runtime is closed", next_step="Open it with open_runtime().")
         checked = checked_request(request)
         self._refuse_if_full(site.name.key)
-        handle = RunHandle(RunId(self._services.ids.new("r")), site.name.key)
+        run_id = RunId(self._services.ids.new("r"))
+        handle = RunHandle(run_id, site.name.key, self.streams.record)
         self._live[handle.run_id] = handle
         self._group.start_soon(self._run, handle, checked, site)
         return handle
