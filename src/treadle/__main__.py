@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.cli.main import main
+from treadle.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -57,8 +57,44 @@ def refused(done: subprocess.CompletedProcess[str], exit_code: int, code: str) -
     return done.stderr
 
 
+@pytest.mark.parametrize("asked", ["--help", "-h"])
+def test_the_top_help_is_there_without_click(asked: str) -> None:
+    """Ours: `--help` within 100 ms of CPU; importing click would take half of it."""
+    program = (
+        "import sys\n"
+        "from treadle.cli.start import main\n"
+        f"sys.argv[1:] = [{asked!r}]\n"
+        "try:\n"
+        "    main()\n"
+        "finally:\n"
+        "    print('\\n'.join(sys.modules), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        check=True,
+        text=True,
+        timeout=60,
+        env={**child_environment(), "COLUMNS": "132"},
+    )
+
+    assert not set(done.stderr.split()) & {*HEAVY, "click", "typing", "treadle.cli.main"}
+    assert done.stdout == treadle("--no-color", "--help").stdout, (
+        "write it anew: treadle --no-color --help > src/treadle/cli/help.txt"
+    )
+
+
+def test_the_top_help_on_a_narrow_terminal_is_broken_into_lines() -> None:
+    """Ours: the stored text is for 80 columns and more."""
+    assert (
+        treadle("--help", COLUMNS="60").stdout
+        == treadle("--no-color", "--help", COLUMNS="60").stdout
+    )
+    assert treadle("--help", COLUMNS="60").stdout != treadle("--help").stdout
+
+
 def test_help_imports_nothing_heavy() -> None:
-    """Ours: `--help` within 100 ms of CPU; what it imports decides that."""
+    """Ours: also the long way to it imports click and nothing heavier."""
     program = (
         "import sys\n"
         "from treadle.cli.main import run_program\n"
