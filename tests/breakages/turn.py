@@ -13,6 +13,7 @@ _TOOLS: Final = "tests/unit/test_tools.py"
 _MACHINE: Final = "tests/unit/test_turn_machine.py"
 _THREADS: Final = "tests/turn/test_thread_fields.py"
 _QUESTIONS: Final = "tests/unit/test_interaction.py"
+_TRANSIENT: Final = "tests/turn/test_transient_turn.py"
 _PLANNING: Final = "tests/unit/test_codex_planning.py"
 
 TURN: Final = (
@@ -55,6 +56,30 @@ TURN: Final = (
         "if binding.revision != stored:",
         "if binding.revision > stored:",
         (f"{_STORE}::test_a_binding_is_stored_under_its_revision_only",),
+    ),
+    Breakage(
+        "leave-native-tools-on-a-transient-thread",
+        "D-39",
+        "harness/codex/opening.py",
+        "native_tools=not transient,",
+        "native_tools=True,",
+        (f"{_TRANSIENT}::test_codex_is_asked_for_a_thread_in_memory_and_left_it_afterwards",),
+    ),
+    Breakage(
+        "hold-in-the-sessions-thread-what-a-transient-one-was-told",
+        "D-39",
+        "harness/codex/finish.py",
+        "held_by=None if record.opened.transient else binding.thread_id,",
+        "held_by=(record.opened.kept or binding).thread_id,",
+        (f"{_TRANSIENT}::test_stopped_in_mid_turn_what_was_said_is_told_to_the_sessions_thread",),
+    ),
+    Breakage(
+        "send-a-lost-transient-turn-again",
+        "D-39",
+        "harness/codex/attempt.py",
+        "self._is_beyond_proof = opened.transient",
+        "self._is_beyond_proof = False",
+        (f"{_TRANSIENT}::test_a_transient_turn_that_is_lost_is_never_sent_again",),
     ),
     Breakage(
         "accept-a-codex-that-is-too-old",

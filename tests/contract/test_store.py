@@ -617,7 +617,9 @@ async def test_a_binding_is_stored_under_its_revision_only(
     new = binding(
         session,
         engine={"schemaVersion": 1, "engineId": "legacy"},
-        open_turn=OpenTurn(run_id=RunId("r"), client_message_id="m", turn_id=TurnId("t")),
+        open_turn=OpenTurn(
+            run_id=RunId("r"), client_message_id="m", turn_id=TurnId("t"), transient=True
+        ),
         pinned=True,
     )
     first = await store.bindings.put(claim, new)

@@ -122,11 +122,16 @@ class Rig:
             self.codex.once("turn/start", turn_steps({"text": text, **body}))
 
     async def say(
-        self, session: Session, text: str, *, projection: ProjectionMode | None = None
+        self,
+        session: Session,
+        text: str,
+        *,
+        projection: ProjectionMode | None = None,
+        native_tools: bool = True,
     ) -> Turn:
         """Run one message to its end, whatever that is."""
         with anyio.fail_after(TURN_S):
-            run = session.run(text, projection=projection)
+            run = session.run(text, projection=projection, native_tools=native_tools)
             return Turn(events=tuple([event async for event in run]))
 
     def methods(self) -> list[str]:

@@ -143,6 +143,45 @@ def test_a_fresh_thread_without_an_engine_carries_the_mirrored_history() -> None
     assert done.inject == tuple(said)
 
 
+def test_what_was_said_elsewhere_is_injected_and_held() -> None:
+    """Spec D-27, D-39."""
+    said = talk(3)
+    done = planned(engine_active=False, holding=holding(said[:4]), said_elsewhere=said[4:])
+    assert done.plan == Extend(from_index=4, reason=Reason.SAID_ELSEWHERE)
+    assert (done.inject, done.first_position) == (tuple(said[4:]), 4)
+    assert [held.entry_id for held in done.held] == ["q2", "a2"]
+
+
+def test_more_than_fits_of_what_was_said_elsewhere_is_left_out_behind_a_note() -> None:
+    """Decision 5: the newest turns of it, and only they are held."""
+    said = talk(200)
+    done = planned(
+        engine_active=False, binding=binding(window=500), history=said, said_elsewhere=said[100:]
+    )
+    note, *kept = done.inject
+    assert kept == said[-len(kept) :]
+    assert done.left_out_count == 300 - len(kept), "the first half is the thread's own"
+    assert f"{done.left_out_count} older messages" in text_of(note)
+    assert [held.content_hash for held in done.held] == [m.content_hash for m in done.inject]
+
+
+def test_what_was_said_elsewhere_is_quoted_where_nothing_can_be_injected() -> None:
+    """Spec D-27, D-39."""
+    said = talk(3)
+    done = planned(engine_active=False, said_elsewhere=said[4:], supports_inject=False)
+    assert done.plan == PromptCarrier(reason=Reason.SAID_ELSEWHERE)
+    assert (done.quoted, done.inject, done.fresh_thread) == (tuple(said[4:]), (), False)
+
+
+def test_a_transient_thread_is_filled_by_the_window_that_the_session_knows() -> None:
+    """Spec D-39, decision 5: its own has not been reported yet."""
+    said = talk(200)
+    done = planned(engine_active=False, binding=None, transient=True, window=500, history=said)
+    assert done.plan == Seed(reason=Reason.TRANSIENT)
+    assert done.fresh_thread
+    assert 0 < sum(len(text_of(one)) for one in done.inject) <= 300
+
+
 def test_a_long_session_is_seeded_with_its_newest_turns_and_a_note() -> None:
     """Decision 5.
 

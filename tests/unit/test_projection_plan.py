@@ -244,6 +244,61 @@ CASES: tuple[tuple[str, PlanInput, Plan], ...] = (
         Continue(reason=Reason.LEGACY),
     ),
     (
+        "legacy, said elsewhere",
+        replace(BASE, engine_active=False, said_elsewhere=True),
+        Extend(from_index=2, reason=Reason.SAID_ELSEWHERE),
+    ),
+    (
+        "legacy, said elsewhere, pinned",
+        replace(BASE, engine_active=False, said_elsewhere=True, pinned=True),
+        Extend(from_index=2, reason=Reason.SAID_ELSEWHERE),
+    ),
+    (
+        "legacy, said elsewhere, prompt mode",
+        replace(BASE, engine_active=False, said_elsewhere=True, mode="prompt"),
+        PromptCarrier(reason=Reason.SAID_ELSEWHERE),
+    ),
+    (
+        "legacy, said elsewhere, unknown",  # a part of it may be there already
+        replace(BASE, engine_active=False, said_elsewhere=True, holding_known=False),
+        PromptCarrier(reason=Reason.SAID_ELSEWHERE),
+    ),
+    (
+        "bootstrap held, said elsewhere",
+        replace(BASE, bootstrap=HELD, said_elsewhere=True),
+        Extend(from_index=2, reason=Reason.SAID_ELSEWHERE),
+    ),
+    (
+        "bootstrap epoch changed, said elsewhere",
+        replace(BASE, bootstrap=PROJECT, said_elsewhere=True),
+        Rebase(reason=Reason.BOOTSTRAP_EPOCH, detail="projection-mismatch"),
+    ),
+    (
+        "an engine that compares does not care where it was said",
+        replace(BASE, wanted=("a", "b", "c"), said_elsewhere=True),
+        Extend(from_index=2),
+    ),
+    (
+        "transient",
+        replace(BASE, thread_exists=False, transient=True),
+        Seed(reason=Reason.TRANSIENT),
+    ),
+    (
+        "transient, legacy",
+        replace(BASE, thread_exists=False, transient=True, engine_active=False),
+        Seed(reason=Reason.TRANSIENT),
+    ),
+    (
+        "transient, bootstrap",
+        replace(BASE, thread_exists=False, transient=True, bootstrap=PROJECT),
+        Seed(reason=Reason.TRANSIENT),
+    ),
+    (
+        "transient, no injection",
+        replace(BASE, thread_exists=False, transient=True, supports_inject=False),
+        PromptCarrier(reason=Reason.NO_INJECTION, fresh_thread=True, cause=Reason.TRANSIENT),
+    ),
+    (
         "bootstrap held, holding unknown",
         replace(BASE, bootstrap=HELD, holding_known=False),
         Rebase(reason=Reason.HOLDING_UNKNOWN),
@@ -255,7 +310,7 @@ CASES: tuple[tuple[str, PlanInput, Plan], ...] = (
     ("given_input", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES]
 )
 def test_plans(given_input: PlanInput, expected: Plan) -> None:
-    """Spec D-31, D-33, D-36, D-37, D-54…D-58, F-11, F-13, F-23; decisions 3, 4."""
+    """Spec D-27, D-31, D-33, D-36, D-37, D-39, D-54…D-58, F-11, F-13, F-23; decisions 3, 4."""
     assert plan(given_input) == expected
     assert explain(expected)
 

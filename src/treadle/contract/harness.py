@@ -77,6 +77,9 @@ class AttemptParams:
     lightweight: bool = False
     """No project docs, no extra context (spec A-25)."""
 
+    native_tools: bool = True
+    """False: this turn goes without the harness's own tools (spec D-39)."""
+
     projection: ProjectionMode = "auto"
     output_schema: JsonObject | None = None
     sender: JsonObject = field(default_factory=dict)

@@ -198,6 +198,8 @@ class OpenTurn:
     run_id: RunId
     client_message_id: str
     turn_id: TurnId | None = None
+    transient: bool = False
+    """Whether it was sent on a thread of its own, where nobody can look it up (spec D-39)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

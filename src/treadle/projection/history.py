@@ -5,9 +5,11 @@ alone, and says what to do and why. Knows nothing of items, of the store or of t
 
 In words, first line that fits:
 
-    thread_bootstrap asked for             the epoch's projection stands -> continue, else fresh
+    a turn with a thread of its own        seed (prompt, where nothing can be injected)
+    thread_bootstrap asked for             its projection stands -> as legacy, else fresh
     no thread                              seed (prompt, where nothing can be injected)
     another thread is needed anyway        rebase (a pinned thread stays)
+    legacy, something was said elsewhere   extend by that (prompt, where nothing can be injected)
     legacy, or assemble failed             continue
     nothing can be injected                prompt
     holding unknown                        rebase; pinned: prompt
@@ -18,7 +20,7 @@ In words, first line that fits:
     three rebases in successive turns      prompt, until what is wanted was steady for three turns
     otherwise                              rebase
 
-Source: spec D-51…D-58, F-11, F-13, F-23; decisions 3, 4, 5, 8.
+Source: spec D-27, D-39, D-51…D-58, F-11, F-13, F-23; decisions 3, 4, 5, 8.
 """
 
 from __future__ import annotations
@@ -67,6 +69,8 @@ class Reason(StrEnum):
     BOOTSTRAP_EPOCH = "bootstrap-epoch"
     THREAD_UNFIT = "thread-unfit"
     NEW_THREAD = "new-thread"
+    TRANSIENT = "transient-thread"
+    SAID_ELSEWHERE = "said-elsewhere"
     MODE_PROMPT = "mode-prompt"
     NO_INJECTION = "no-injection"
     PINNED = "pinned"
@@ -98,6 +102,12 @@ class PlanInput:
     """Bound by hand or locked (spec D-56)."""
 
     supports_inject: bool = True
+    transient: bool = False
+    """A turn that gets a thread of its own, which is nobody's afterwards (spec D-39)."""
+
+    said_elsewhere: bool = False
+    """Whether the mirror ends with messages that came from elsewhere and the thread lacks."""
+
     mode: Mode = "auto"
     bootstrap: BootstrapDecision | None = None
     """Given where the engine asked for `thread_bootstrap`."""
@@ -173,12 +183,14 @@ Plan = Continue | Extend | Rebase | Seed | PromptCarrier
 
 def plan(given: PlanInput) -> Plan:
     """Return what to do; the same input gives the same plan (spec D-52)."""
+    if given.transient:
+        return _fresh(given, Reason.TRANSIENT, "")
     if given.bootstrap is not None and given.engine_active and not given.assemble_failed:
         return _bootstrap_plan(given, given.bootstrap)
     if (forced := _fresh_reason(given)) is not None:
         return _fresh(given, *forced)
     if not given.engine_active:
-        return Continue(reason=Reason.LEGACY)
+        return _said_elsewhere_plan(given) or Continue(reason=Reason.LEGACY)
     if given.assemble_failed:
         return Continue(reason=Reason.ASSEMBLE_FAILED)
     if (blocked := _carrier_reason(given)) is not None:
@@ -200,10 +212,23 @@ def _bootstrap_plan(given: PlanInput, decision: BootstrapDecision) -> Plan:
     if not decision.project and given.thread_exists and given.holding_known:
         if isinstance(_compacted_plan(given), Rebase):
             return _fresh(given, Reason.COMPACTED, "")
-        return Continue(reason=Reason.BOOTSTRAP_HELD, detail=detail)
+        held = Continue(reason=Reason.BOOTSTRAP_HELD, detail=detail)
+        return _said_elsewhere_plan(given) or held
     if decision.project or not given.thread_exists:
         return _fresh(given, Reason.BOOTSTRAP_EPOCH, detail)
     return _fresh(given, Reason.HOLDING_UNKNOWN, "")
+
+
+def _said_elsewhere_plan(given: PlanInput) -> Plan | None:
+    """Bring a thread that nobody compares what was said elsewhere meanwhile (spec D-27, D-39).
+
+    As text where nothing can be injected, or where a part of it may be there already (D-58).
+    """
+    if not given.said_elsewhere:
+        return None
+    if _carrier_reason(given) is not None or not given.holding_known:
+        return PromptCarrier(reason=Reason.SAID_ELSEWHERE)
+    return Extend(from_index=given.holding.count, reason=Reason.SAID_ELSEWHERE)
 
 
 def _fresh_reason(given: PlanInput) -> tuple[Reason, str] | None:
@@ -368,6 +393,8 @@ _SENTENCES: Final[Mapping[Reason, str]] = MappingProxyType({
     Reason.BOOTSTRAP_EPOCH: "The engine's projection epoch is not the one the thread was given.",
     Reason.THREAD_UNFIT: "The thread cannot go on.",
     Reason.NEW_THREAD: "The session has no thread yet.",
+    Reason.TRANSIENT: "This turn has a thread of its own; the session's thread stays as it is.",
+    Reason.SAID_ELSEWHERE: "The thread lacks what was said elsewhere since its last turn.",
     Reason.MODE_PROMPT: "The projection mode is set to prompt.",
     Reason.NO_INJECTION: "This app-server cannot inject items.",
     Reason.PINNED: "The thread is locked or was bound by hand, so it is not replaced.",
@@ -399,6 +426,8 @@ def explain(done: Plan) -> str:
             what = f"Injected the messages from number {index + 1} on into the same thread."
         case Rebase():
             what = "Started a fresh thread that holds what the model is to see."
+        case Seed(reason=Reason.TRANSIENT):
+            what = "Started a thread for this turn alone."
         case Seed():
             what = "Started the session's thread."
         case PromptCarrier(fresh_thread=fresh):

@@ -37,6 +37,12 @@ class RunRequest:
     client_message_id: str | None = None
     output_schema: JsonObject | None = None
     lightweight: bool = False
+    native_tools: bool = True
+    """False: Codex's own tools (shell, patches, web search, …) are off for this one turn.
+
+    It runs on a thread of its own, and the session's thread stays as it is (spec D-39).
+    """
+
     trigger: str = "user"
     kind: str = "message"
     """What the run is for; one of `HEARTBEAT_KINDS`, or a message."""

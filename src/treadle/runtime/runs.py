@@ -293,6 +293,7 @@ class Runs:
             trigger=request.trigger,
             is_heartbeat=request.is_heartbeat,
             lightweight=request.lightweight,
+            native_tools=request.native_tools,
             projection=request.projection or settings.codex.projection.mode,
             output_schema=request.output_schema,
             sender=request.sender,

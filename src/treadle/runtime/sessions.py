@@ -59,9 +59,13 @@ class Session:
         projection: ProjectionMode | None = None,
         client_message_id: str | None = None,
         output_schema: JsonObject | None = None,
+        native_tools: bool = True,
         sender: JsonObject | None = None,
     ) -> RunHandle:
         """Accept a message and return its run at once; runs of one session go one after another.
+
+        With `native_tools` false this one turn goes without Codex's own tools, on a thread of its
+        own that is given the whole context; dynamic tools stay (spec D-39).
 
         Raises: UsageError for a message that cannot be sent, MessageTooLarge, QueueFull where too
         many wait in this session. Everything later is the run's result.
@@ -74,6 +78,7 @@ class Session:
             projection=projection,
             client_message_id=client_message_id,
             output_schema=output_schema,
+            native_tools=native_tools,
             sender=sender or {},
         )
         return self._runtime.submit(request, self._site)

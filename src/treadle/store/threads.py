@@ -120,6 +120,7 @@ def _json_of(binding: Binding) -> JsonObject:
             "run_id": turn.run_id,
             "client_message_id": turn.client_message_id,
             "turn_id": turn.turn_id,
+            "transient": turn.transient,
         }
     return doc
 
@@ -137,8 +138,17 @@ def _binding_from(doc: JsonObject, *, revision: int) -> Binding:
 
 def _turn_from(value: JsonValue) -> OpenTurn | None:
     match value:
-        case {"run_id": str(run_id), "client_message_id": str(message_id), "turn_id": turn_id}:
-            turn = TurnId(turn_id) if isinstance(turn_id, str) else None
-            return OpenTurn(run_id=RunId(run_id), client_message_id=message_id, turn_id=turn)
+        case {
+            "run_id": str(run_id),
+            "client_message_id": str(message_id),
+            "turn_id": turn_id,
+            **more,
+        }:
+            return OpenTurn(
+                run_id=RunId(run_id),
+                client_message_id=message_id,
+                turn_id=TurnId(turn_id) if isinstance(turn_id, str) else None,
+                transient=more.get("transient") is True,
+            )
         case _:
             return None

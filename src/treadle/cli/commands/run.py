@@ -37,6 +37,7 @@ class RunOptions:
     effort: str | None
     cwd: str | None
     offline: bool
+    native_tools: bool
     timeout_s: float | None
     shape: str
     """`text`, `json` or `jsonl`."""
@@ -51,6 +52,12 @@ class RunOptions:
 @options.effort_option
 @options.cwd_option
 @options.offline_option
+@click.option(
+    "--no-native-tools",
+    "no_native_tools",
+    is_flag=True,
+    help="Leave Codex's own tools off for this turn.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
 @click.option("--jsonl", "as_lines", is_flag=True, help="Print every event as a JSON line.")
 @click.option(
@@ -79,6 +86,7 @@ def run(
     effort: str | None,
     cwd: str | None,
     offline: bool,
+    no_native_tools: bool,
     as_json: bool,
     as_lines: bool,
     files: Sequence[str],
@@ -104,6 +112,7 @@ def run(
         effort=effort,
         cwd=cwd,
         offline=offline,
+        native_tools=not no_native_tools,
         timeout_s=timeout_s,
         shape="jsonl" if as_lines else "json" if as_json else "text",
     )
@@ -130,7 +139,11 @@ async def _watched(runtime: Runtime, invocation: Invocation, chosen: RunOptions,
 
     session = runtime.session(chosen.session, agent=chosen.agent, cwd=chosen.cwd)
     handle = session.run(
-        chosen.message, engine=chosen.engine, model=chosen.model, effort=chosen.effort
+        chosen.message,
+        engine=chosen.engine,
+        model=chosen.model,
+        effort=chosen.effort,
+        native_tools=chosen.native_tools,
     )
     ending = _Ending(handle)
     stop.gently(ending.take_signal)

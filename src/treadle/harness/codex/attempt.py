@@ -13,6 +13,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
+import anyio
+
 from treadle.contract.engine import Capability
 from treadle.contract.harness import (
     AttemptParams,
@@ -33,6 +35,7 @@ from treadle.harness.codex.prepare import Gathered, gather, project
 from treadle.harness.codex.recovery import Recovered, Recovery
 from treadle.harness.codex.services import CodexServices
 from treadle.harness.codex.stream import TurnStream
+from treadle.harness.codex.superseded import let_go
 from treadle.harness.selection import codex_support
 from treadle.model.errors import (
     ProcessExited,
@@ -110,6 +113,9 @@ class _Attempt:
         self._params = params
         self._emit = emit_event
         self._state = TurnState()
+        self._is_beyond_proof = False
+        """Whether a turn was sent on a thread where nobody can look for it (spec D-39, INV-10)."""
+
         self._began_s = services.clock.monotonic()
 
     async def run(self) -> AttemptResult:
@@ -121,8 +127,9 @@ class _Attempt:
                 result = await self._on(client)
             except (ProcessExited, RpcTimeout) as lost:
                 self._step(machine.WireLost())
-                emit("turn.lost", cause=lost, replay_safe=True)
-                result = _lost(lost, self._state.thread_id)
+                replay_safe = not self._is_beyond_proof
+                emit("turn.lost", cause=lost, replay_safe=replay_safe)
+                result = _lost(lost, self._state.thread_id, replay_safe=replay_safe)
         emit("attempt.settled", outcome=result.outcome.value)
         return result
 
@@ -165,28 +172,38 @@ class _Attempt:
         """Run the turn; the stored binding where it has to be sent again on a fresh thread."""
         self._step(machine.ThreadOpened(thread_id=opened.binding.thread_id, resumed=opened.resumed))
         with bind(thread_id=opened.binding.thread_id):
-            async with self._released_on_error(client, opened.binding.thread_id):
+            async with self._released(client, opened):
                 if self._params.abort.aborted:
                     return await self._stopped_before_it_began(client, opened)
                 await self._announce(gathered, opened)
                 return await self._turn(client, gathered, opened)
 
     @asynccontextmanager
-    async def _released_on_error(
-        self, client: CodexClient, thread_id: ThreadId
-    ) -> AsyncIterator[None]:
-        """Give the subscription back where the attempt ends on an error of ours (spec C-15)."""
+    async def _released(self, client: CodexClient, opened: Opened) -> AsyncIterator[None]:
+        """Give the subscription back where the attempt ends on an error of ours (spec C-15).
+
+        A transient thread's in any case: with it Codex lets go of the thread (spec D-39).
+        """
         try:
             yield
         except (StoreError, RpcError):
-            await self._services.threads.unsubscribe(client, thread_id)
+            await self._leave(client, opened)
             raise
+        finally:
+            if opened.transient:
+                cleanup_s = self._services.settings.deadlines.cleanup_s
+                with anyio.move_on_after(cleanup_s, shield=True):
+                    await let_go(self._services, client, opened.binding)
+
+    async def _leave(self, client: CodexClient, opened: Opened) -> None:
+        if not opened.transient:
+            await self._services.threads.unsubscribe(client, opened.binding.thread_id)
 
     async def _stopped_before_it_began(self, client: CodexClient, opened: Opened) -> AttemptResult:
         """Nothing was sent, and nobody waits for this thread any more (spec S-13)."""
         self._step(machine.CancelAsked())
         self._step(machine.TurnRejected())
-        await self._services.threads.unsubscribe(client, opened.binding.thread_id)
+        await self._leave(client, opened)
         return AttemptResult(outcome=Outcome.STOPPED, text="", aborted=True)
 
     async def _first_attempt_counts(self, recovered: Recovered) -> AttemptResult:
@@ -215,53 +232,65 @@ class _Attempt:
         self, client: CodexClient, gathered: Gathered, opened: Opened
     ) -> AttemptResult | Binding:
         services, params = self._services, self._params
-        binding, prompt = await self._mirror_prompt(opened)
+        opened, prompt = await self._mirror_prompt(opened)
+        self._is_beyond_proof = opened.transient
         stream = TurnStream(services, params, self._emit, client, opened, self._state)
         try:
             played = await stream.play()
         except RpcError as refused:
             self._step(machine.TurnRejected())
             emit("turn.rejected", cause=refused)
-            await self._withdraw_open_turn(binding)
-            await services.threads.unsubscribe(client, binding.thread_id)
+            await self._withdraw_open_turn(opened)
+            await self._leave(client, opened)
             finisher = Finisher(services, params, self._emit, client, began_s=self._began_s)
             return await finisher.refused(gathered, prompt, _rejected(refused))
         self._state = played.state
         if played.goes_again:
-            return binding
+            return opened.binding
         record = TurnRecord(
-            opened=opened, binding=binding, gathered=gathered, prompt=prompt, played=played
+            opened=opened, binding=opened.binding, gathered=gathered, prompt=prompt, played=played
         )
         finisher = Finisher(services, params, self._emit, client, began_s=self._began_s)
         return await finisher.finish(record)
 
-    async def _mirror_prompt(self, opened: Opened) -> tuple[Binding, Entry | None]:
+    async def _mirror_prompt(self, opened: Opened) -> tuple[Opened, Entry | None]:
         """Write the user's entry and, in the same transaction, that a turn is about to be sent.
 
         A store that cannot take that stops the turn here: nothing was sent (spec C-12; durability
-        point S5).
+        point S5). A turn on a transient thread is noted in the session's binding, if it has one.
         """
         params = self._params
-        binding = replace(
-            opened.binding,
-            open_turn=OpenTurn(run_id=params.run_id, client_message_id=params.client_message_id),
+        turn = OpenTurn(
+            run_id=params.run_id,
+            client_message_id=params.client_message_id,
+            transient=opened.transient,
         )
+        noted = opened.kept if opened.transient else opened.binding
         entry = await prompt_entry(self._services, params, opened.binding.thread_id)
         stored = await self._services.store.transcript.append(
-            params.claim, [entry] if entry is not None else [], binding=binding
+            params.claim,
+            [entry] if entry is not None else [],
+            binding=replace(noted, open_turn=turn) if noted is not None else None,
         )
         if not self._state.retried_fresh:  # watchers hear of it once (spec H-09)
             for one in stored:
                 await self._emit(EntryCommitted(run_id=params.run_id, entry=one))
         written = await self._services.store.bindings.get(params.session.id)
-        assert written is not None, "it was written a moment ago under our claim"
-        return written, stored[0] if stored else None
+        if opened.transient:
+            opened = replace(opened, binding=replace(opened.binding, open_turn=turn), kept=written)
+        else:
+            assert written is not None, "it was written a moment ago under our claim"
+            opened = replace(opened, binding=written)
+        return opened, stored[0] if stored else None
 
-    async def _withdraw_open_turn(self, binding: Binding) -> None:
+    async def _withdraw_open_turn(self, opened: Opened) -> None:
         """The turn was refused, so nothing of it will come."""
+        noted = opened.kept if opened.transient else opened.binding
+        if noted is None:
+            return
         try:
             await self._services.store.bindings.put(
-                self._params.claim, replace(binding, open_turn=None)
+                self._params.claim, replace(noted, open_turn=None)
             )
         except StoreError as error:
             emit("binding.conflicted", cause=error)
@@ -328,7 +357,8 @@ def _notices(gathered: Gathered, opened: Opened) -> Sequence[tuple[str, str]]:
             f" ({opened.projected.failed}); the turn runs without them.",
         ))
     if opened.injection_failed is not None:
-        how = "goes without it" if opened.resumed else "gets it as quoted text"
+        is_quoted = bool(opened.projected.turn.quoted) or not opened.resumed
+        how = "gets it as quoted text" if is_quoted else "goes without it"
         notices.append((
             "injection_failed",
             f"Codex refused to take the context as items; the turn {how}:"
@@ -344,13 +374,13 @@ def _notices(gathered: Gathered, opened: Opened) -> Sequence[tuple[str, str]]:
     return notices
 
 
-def _lost(error: WireError, thread_id: ThreadId | None) -> AttemptResult:
+def _lost(error: WireError, thread_id: ThreadId | None, *, replay_safe: bool) -> AttemptResult:
     return AttemptResult(
         outcome=Outcome.CLIENT_LOST,
         text="",
-        prompt_error=client_closed(error, thread_id, replay_safe=True),
+        prompt_error=client_closed(error, thread_id, replay_safe=replay_safe),
         prompt_error_source="prompt",
-        replay_safe=True,
+        replay_safe=replay_safe,
     )
 
 

@@ -54,6 +54,12 @@ class TurnRecord:
     prompt: Entry | None
     played: Played
 
+    @property
+    def replay_safe(self) -> bool:
+        """Whether the turn may be tried again; never where a loss took its thread along (D-39)."""
+        lost_with_thread = self.opened.transient and self.played.lost is not None
+        return self.played.projection.items.replay_safe and not lost_with_thread
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mirrored:
@@ -92,7 +98,7 @@ class Finisher:
         """
         mirrored = _Mirrored(entries=(), messages=(), written=False)
         degraded: str | None = None
-        if _is_final(record.played):
+        if _is_final(record):
             with anyio.move_on_after(self._services.settings.deadlines.settlement_s) as budget:
                 mirrored = await self._mirror(record)
             if budget.cancelled_caught:
@@ -140,7 +146,10 @@ class Finisher:
         after = self._binding_after(record, rollout)
         try:
             stored = await services.store.transcript.append(
-                params.claim, [*prompt, *entries], held_by=binding.thread_id, binding=after
+                params.claim,
+                [*prompt, *entries],
+                held_by=None if record.opened.transient else binding.thread_id,
+                binding=after,
             )
         except StoreError as error:
             emit("mirror.failed", cause=error)
@@ -163,7 +172,11 @@ class Finisher:
         messages = tuple(one.message for one in news if one.kind is EntryKind.MESSAGE)
         return _Mirrored(entries=news, messages=messages, written=True)
 
-    def _binding_after(self, record: TurnRecord, rollout: Rollout | None) -> Binding:
+    def _binding_after(self, record: TurnRecord, rollout: Rollout | None) -> Binding | None:
+        """Return the binding to store; a transient thread leaves the session's as it is (D-39)."""
+        if record.opened.transient:
+            kept = record.opened.kept
+            return replace(kept, open_turn=None) if kept is not None else None
         binding, projection = record.binding, record.played.projection
         compactions = projection.items.lifecycle.compaction_count
         usage = projection.usage.usage if projection.usage is not None else None
@@ -244,7 +257,7 @@ class Finisher:
 
     def _result(self, record: TurnRecord, mirrored: _Mirrored) -> AttemptResult:
         played, projection = record.played, record.played.projection
-        outcome, error = _outcome(played)
+        outcome, error = _outcome(record)
         prompt = () if record.prompt is None else (record.prompt,)
         said = [one for one in mirrored.messages if one.role == ASSISTANT]
         usage = projection.usage.usage if projection.usage is not None else None
@@ -264,7 +277,7 @@ class Finisher:
             attempt_usage=usage,
             item_lifecycle=projection.items.lifecycle,
             had_potential_side_effects=projection.items.had_potential_side_effects,
-            replay_safe=projection.items.replay_safe,
+            replay_safe=record.replay_safe,
             classification=classification_of(outcome, text, projection.items),
             thread_id=record.binding.thread_id,
             turn_id=played.turn_id,
@@ -295,14 +308,15 @@ class Finisher:
         )
 
 
-def _is_final(played: Played) -> bool:
+def _is_final(record: TurnRecord) -> bool:
     """Whether nothing more can come of the turn.
 
     After a loss the process must be gone, and something must have been done: a turn that did
     nothing is left open, so that a second attempt looks for its message in the thread before it
-    sends anything.
+    sends anything. There is nowhere to look after the loss of a transient thread.
     """
-    if played.lost is None:
+    played = record.played
+    if played.lost is None or record.opened.transient:
         return True
     return isinstance(played.lost, ProcessExited) and not played.projection.items.replay_safe
 
@@ -343,9 +357,10 @@ def _rebased_for_compaction(record: TurnRecord, compactions: int) -> bool:
     return record.binding.rebased_for_compaction
 
 
-def _outcome(played: Played) -> tuple[Outcome, JsonObject | None]:
+def _outcome(record: TurnRecord) -> tuple[Outcome, JsonObject | None]:
+    played = record.played
     if played.lost is not None:
-        return _lost_outcome(played.lost, played)
+        return _lost_outcome(played.lost, record)
     end = played.projection.end
     status = end.status if end is not None else "failed"
     if status == "completed":
@@ -358,13 +373,14 @@ def _outcome(played: Played) -> tuple[Outcome, JsonObject | None]:
     return Outcome.FAILED, error or played.projection.error
 
 
-def _lost_outcome(lost: WireError, played: Played) -> tuple[Outcome, JsonObject | None]:
+def _lost_outcome(lost: WireError, record: TurnRecord) -> tuple[Outcome, JsonObject | None]:
+    played = record.played
     if played.timed_out:
         return Outcome.TIMED_OUT, lost.to_json()
     if played.state.cancelled:
         return Outcome.STOPPED, lost.to_json()
-    thread_id, replay_safe = played.state.thread_id, played.projection.items.replay_safe
-    return Outcome.CLIENT_LOST, client_closed(lost, thread_id, replay_safe=replay_safe)
+    told = client_closed(lost, played.state.thread_id, replay_safe=record.replay_safe)
+    return Outcome.CLIENT_LOST, told
 
 
 def _visible(text: str) -> str:

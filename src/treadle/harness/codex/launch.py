@@ -37,6 +37,25 @@ With `openai_base_url` Codex tries WebSockets first and gives them up after some
 NATIVE_PROVIDERS: Final = frozenset({None, "codex", OPENAI})
 """References that name no provider of ours: Codex uses its own login (spec F-08)."""
 
+NO_NATIVE_TOOLS: Final[JsonObject] = {
+    "features.shell_tool": False,
+    "features.view_image": False,
+    "features.multi_agent": False,
+    "features.goals": False,
+    "features.sleep_tool": False,
+    "features.tool_suggest": False,
+    "features.skill_search": False,
+    "features.image_generation": False,
+    "tools.experimental_request_user_input.enabled": False,
+    "web_search": "disabled",
+}
+"""What takes Codex's own tools off a thread (spec D-39).
+
+`apply_patch` of catalog models goes only with the empty `environments` of `turn/start` (0.163). A
+model that writes scripts keeps `exec` and `wait`, which then reach dynamic tools alone, and tools
+for agents, none of which starts from an ephemeral thread.
+"""
+
 _KEY_TIMEOUT_MS: Final = 5000
 
 
@@ -95,7 +114,11 @@ def provider_launch(provider_id: str, provider: Provider) -> ProviderLaunch | No
 
 
 def thread_config(
-    provider: ProviderLaunch | None, *, window: int | None = None, lightweight: bool = False
+    provider: ProviderLaunch | None,
+    *,
+    window: int | None = None,
+    lightweight: bool = False,
+    native_tools: bool = True,
 ) -> JsonObject:
     """Return the `config` of a thread, the same on start, resume and fork.
 
@@ -117,6 +140,8 @@ def thread_config(
         config["model_context_window"] = window
     if lightweight:
         config["project_doc_max_bytes"] = 0
+    if not native_tools:
+        config |= NO_NATIVE_TOOLS
     return config
 
 

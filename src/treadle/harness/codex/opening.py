@@ -16,7 +16,12 @@ from treadle.harness.codex.peer import CodexPeer
 from treadle.harness.codex.prepare import Gathered, Projected, project
 from treadle.harness.codex.services import CodexServices
 from treadle.harness.codex.stages import SetupStages
-from treadle.harness.codex.thread import PlannedInjection, ThreadGone, ThreadOptions
+from treadle.harness.codex.thread import (
+    NativeThread,
+    PlannedInjection,
+    ThreadGone,
+    ThreadOptions,
+)
 from treadle.model.errors import RpcError
 from treadle.model.ids import ThreadId
 from treadle.model.json import JsonObject
@@ -56,6 +61,11 @@ class Opened:
 
     superseded_addition: bool = False
     injection_failed: str | None = None
+    transient: bool = False
+    """Whether the thread is this turn's alone; `binding` is then stored nowhere (spec D-39)."""
+
+    kept: Binding | None = None
+    """The session's stored binding, which a transient thread leaves in its place."""
 
 
 def thread_options(
@@ -64,8 +74,13 @@ def thread_options(
     *,
     instructions: str,
     tool_specs: tuple[JsonObject, ...] = (),
+    transient: bool = False,
 ) -> ThreadOptions:
-    """Return what start and resume of this run's thread are told."""
+    """Return what start and resume of this run's thread are told.
+
+    Only a transient one goes without native tools: Codex takes `config` when it loads a thread, so
+    the session's would stay without them.
+    """
     told = services.providers.get(launch.codex_provider(params.model) or launch.OPENAI)
     return ThreadOptions(
         cwd=params.cwd,
@@ -76,9 +91,11 @@ def thread_options(
             told,
             window=params.context_token_budget,
             lightweight=params.lightweight,
+            native_tools=not transient,
         ),
         developer_instructions=instructions,
         dynamic_tools=tool_specs,
+        ephemeral=transient,
     )
 
 
@@ -101,7 +118,10 @@ class ThreadOpener:
         A thread that is gone is replaced by a fresh one, with the context planned anew for it.
         Raises: RpcError, RpcTimeout, ProcessExited, ThreadBusy.
         """
-        opened = await self._opened(binding, projected)
+        if self._params.native_tools:
+            opened = await self._opened(binding, projected)
+        else:
+            opened = await self._transient(binding, projected)
         self._stages.report()
         return opened
 
@@ -136,26 +156,7 @@ class ThreadOpener:
         services, params = self._services, self._params
         with self._stages.stage("start"):
             made = await services.threads.start(self._peer, self._options(projected.instructions))
-        addition = text_hash(self._gathered.addition)
-        binding = Binding(
-            session_id=params.session.id,
-            thread_id=made.thread_id,
-            revision=old.revision if old is not None else 0,
-            home=str(services.launch_key(params.agent_id).home),
-            cwd=params.cwd,
-            model=params.model.model or made.model,
-            model_provider=launch.codex_provider(params.model),
-            tool_fingerprint=self._gathered.tools.fingerprint,
-            instructions_hash=text_hash(projected.instructions),
-            addition_hash=addition,
-            engine=projected.turn.engine_record,
-            rollout_path=made.rollout_path,
-            projection_epoch=(old.projection_epoch + 1) if old is not None else 1,
-            successive_rebases=successive_rebases_after(
-                projected.turn.plan, old.successive_rebases if old is not None else 0
-            ),
-            window=old.window if old is not None else None,
-        )
+        binding = self._binding(made, projected, old)
         failed = None
         if projected.items:
             try:
@@ -186,6 +187,56 @@ class ThreadOpener:
             injection_failed=failed,
         )
 
+    async def _transient(self, kept: Binding | None, projected: Projected) -> Opened:
+        """Make a thread for this turn alone; nothing of it is stored (spec D-39)."""
+        options = self._options(projected.instructions, transient=True)
+        with self._stages.stage("start"):
+            made = await self._services.threads.start(self._peer, options)
+        failed = None
+        if projected.items:
+            items = tuple(planned.item for planned in projected.items)
+            try:
+                with self._stages.stage("inject"):
+                    await self._services.threads.give(self._peer, made.thread_id, items)
+            except RpcError as refused:  # the thread starts empty and the context goes as text
+                failed = refused.rpc_message
+                emit("injection.failed", thread_id=made.thread_id, reason=failed)
+                as_text = replace(self._gathered, supports_inject=False)
+                projected = await project(self._services, self._params, as_text, kept)
+        return Opened(
+            binding=self._binding(made, projected, None),
+            projected=projected,
+            previous=None,
+            resumed=False,
+            tools=self._gathered.tools,
+            injection_failed=failed,
+            transient=True,
+            kept=kept,
+        )
+
+    def _binding(self, made: NativeThread, projected: Projected, old: Binding | None) -> Binding:
+        """Return what a new thread was given, to take the place of `old`."""
+        params = self._params
+        return Binding(
+            session_id=params.session.id,
+            thread_id=made.thread_id,
+            revision=old.revision if old is not None else 0,
+            home=str(self._services.launch_key(params.agent_id).home),
+            cwd=params.cwd,
+            model=params.model.model or made.model,
+            model_provider=launch.codex_provider(params.model),
+            tool_fingerprint=self._gathered.tools.fingerprint,
+            instructions_hash=text_hash(projected.instructions),
+            addition_hash=text_hash(self._gathered.addition),
+            engine=projected.turn.engine_record,
+            rollout_path=made.rollout_path,
+            projection_epoch=(old.projection_epoch + 1) if old is not None else 1,
+            successive_rebases=successive_rebases_after(
+                projected.turn.plan, old.successive_rebases if old is not None else 0
+            ),
+            window=old.window if old is not None else None,
+        )
+
     async def _existing(self, binding: Binding, projected: Projected, *, resumed: bool) -> Opened:
         failed = None
         if projected.items:
@@ -194,10 +245,7 @@ class ThreadOpener:
             except RpcError as refused:
                 failed = refused.rpc_message
                 emit("injection.failed", thread_id=binding.thread_id, reason=failed)
-                bare = Continue(reason=Reason.ASSEMBLE_FAILED, detail="injection was refused")
-                projected = replace(
-                    projected, items=(), turn=replace(projected.turn, plan=bare, inject=(), held=())
-                )
+                projected = await self._without_items(binding, projected)
         binding, superseded = await self._supersede(binding, projected)
         binding = replace(
             binding,
@@ -223,6 +271,20 @@ class ThreadOpener:
             may_start_over=self._gathered.assembled is not None and not binding.pinned,
             superseded_addition=superseded,
             injection_failed=failed,
+        )
+
+    async def _without_items(self, binding: Binding, projected: Projected) -> Projected:
+        """Plan anew after a refused injection, which left the thread as it was (spec D-58).
+
+        An engine asks again in the next turn; what was said elsewhere would never be asked for
+        again, so it goes as text.
+        """
+        if projected.turn.plan.reason is Reason.SAID_ELSEWHERE:
+            as_text = replace(self._gathered, supports_inject=False)
+            return await project(self._services, self._params, as_text, binding)
+        bare = Continue(reason=Reason.ASSEMBLE_FAILED, detail="injection was refused")
+        return replace(
+            projected, items=(), turn=replace(projected.turn, plan=bare, inject=(), held=())
         )
 
     async def _inject(self, binding: Binding, projected: Projected) -> Binding:
@@ -271,10 +333,11 @@ class ThreadOpener:
             return binding, False
         return stored, True
 
-    def _options(self, instructions: str) -> ThreadOptions:
+    def _options(self, instructions: str, *, transient: bool = False) -> ThreadOptions:
         return thread_options(
             self._services,
             self._params,
             instructions=instructions,
             tool_specs=self._gathered.tools.specs,
+            transient=transient,
         )

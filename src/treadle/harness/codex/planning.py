@@ -91,6 +91,14 @@ class PlanningInput:
 
     unfit_because: str | None = None
     supports_inject: bool = True
+    transient: bool = False
+    """The turn gets a thread of its own (spec D-39); `binding` is then None."""
+
+    window: int | None = None
+    """The model's window in tokens where no binding tells it."""
+
+    said_elsewhere: Sequence[Message] = ()
+    """The newest mirrored messages that this thread never got, because another one had the turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +198,7 @@ def _newest(given: PlanningInput) -> Sequence[Message]:
 
 
 def _budget(given: PlanningInput) -> int:
-    window = given.binding.window if given.binding is not None else None
+    window = given.binding.window if given.binding is not None else given.window
     return seed_budget(window or UNKNOWN_WINDOW)
 
 
@@ -241,6 +249,8 @@ def _plan_input(
         unfit_because=given.unfit_because or _no_room(given),
         pinned=binding.pinned if binding is not None else False,
         supports_inject=given.supports_inject,
+        transient=given.transient,
+        said_elsewhere=bool(given.said_elsewhere),
         mode=given.mode,
         bootstrap=decision,
         leaves_bootstrap=binding is not None and leaves_bootstrap(binding.engine, request),
@@ -299,11 +309,16 @@ def _carried_out(
     match decided:
         case Continue():
             return TurnPlan(plan=decided)
+        case Extend(reason=Reason.SAID_ELSEWHERE):
+            return _seeded(given, decided, given.said_elsewhere, unread=0)
+        case PromptCarrier(reason=Reason.SAID_ELSEWHERE):
+            return TurnPlan(plan=decided, quoted=tuple(given.said_elsewhere))
         case Extend(from_index=index):
             tail = tuple(wanted[index:])
             return TurnPlan(plan=decided, inject=tail, held=held_by_messages(tail))
         case Seed() | Rebase():
-            return _seeded(given, decided, wanted)
+            unread = len(given.history) - len(wanted) if given.assembled is None else 0
+            return _seeded(given, decided, wanted, unread=max(0, unread))
         case PromptCarrier(reason=reason):
             quoted = tuple(wanted)
             if reason in {Reason.DAMPENED, Reason.PINNED, Reason.HOLDING_UNKNOWN}:
@@ -312,12 +327,16 @@ def _carried_out(
             return TurnPlan(plan=decided, quoted=quoted)
 
 
-def _seeded(given: PlanningInput, decided: Plan, wanted: Sequence[Message]) -> TurnPlan:
-    """Inject what fits 0.6 of the window, behind a note about the rest (decision 5)."""
+def _seeded(
+    given: PlanningInput, decided: Plan, wanted: Sequence[Message], *, unread: int
+) -> TurnPlan:
+    """Inject what fits 0.6 of the window, behind a note about the rest (decision 5).
+
+    `unread` messages stand before `wanted`, and nobody read them.
+    """
     kept_units, left_out = seed_selection(units_of(wanted), _budget(given), given.count_tokens)
     kept = tuple(chain.from_iterable(kept_units))
-    unread = len(given.history) - len(wanted) if given.assembled is None else 0
-    outside = left_out + max(0, unread)
+    outside = left_out + unread
     note = (user_message(left_out_note(outside)),) if outside else ()
     # An engine that goes on wanting the same list continues: what was left out is accounted for.
     held = wanted if given.assembled is not None else (*note, *kept)

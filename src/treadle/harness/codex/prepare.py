@@ -18,6 +18,7 @@ from treadle.contract.harness import AttemptParams
 from treadle.contract.hook import HookContext, PromptBuild, PromptBuildResult
 from treadle.contract.store import Binding, Holding, TranscriptSnapshot
 from treadle.harness.codex.decision import tell_decision
+from treadle.harness.codex.elsewhere import said_elsewhere
 from treadle.harness.codex.launch import codex_provider
 from treadle.harness.codex.planning import PlanningInput, TurnPlan, plan_turn
 from treadle.harness.codex.services import CodexServices
@@ -33,6 +34,7 @@ from treadle.model.ids import EngineId
 from treadle.model.json import JsonObject
 from treadle.model.message import USER, Message, parts_of
 from treadle.observe import emit
+from treadle.projection.bootstrap import has_projection
 from treadle.projection.history import Continue, Reason
 from treadle.projection.injection import ItemOptions, PlannedItem, items_for
 from treadle.projection.instructions import (
@@ -61,6 +63,9 @@ in which no other session would move."""
 
 _T = TypeVar("_T")
 _TurnText = tuple[str, tuple[int, int] | None, tuple[QuotedImage, ...]]
+
+NOTHING: Final = Holding()
+"""What a thread holds that does not exist yet."""
 
 IMAGE_TOKENS: Final = 1_000
 """What an image counts for in a seed's budget.
@@ -102,6 +107,21 @@ class Gathered:
 
     supports_inject: bool = True
     """Whether items can be put into a thread of this app-server; else the context goes as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What is known of the thread that a turn goes to."""
+
+    binding: Binding | None
+    """None where it gets a new one."""
+
+    holding: Holding = NOTHING
+    held: Sequence[str] = ()
+    """The whole list, where a part of the context may have to be quoted."""
+
+    said_elsewhere: Sequence[Message] = ()
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,20 +206,13 @@ async def project(
     Make its items and the turn's text, and let the prompt hook see them (spec C-11).
 
     A failure of planning or projection gives the bare prompt on the thread as it is (spec S-03,
-    D-58).
+    D-58). A turn without native tools is planned for a thread of its own, whatever is bound (D-39).
     """
-    holding = (
-        await services.store.bindings.holding(binding.thread_id)
-        if binding is not None
-        else Holding()
-    )
-    held: Sequence[str] = ()
-    if binding is not None and (binding.pinned or binding.successive_rebases > 0):
-        rows = await services.store.bindings.held(binding.thread_id)
-        held = tuple(row.content_hash for row in rows)
+    known = await _known_of(services, params, gathered, binding)
+    binding = known.binding
 
     def decide() -> tuple[TurnPlan, tuple[PlannedItem, ...], _TurnText]:
-        turn = _plan(services, params, gathered, binding, holding, held, unfit_because)
+        turn = _plan(services, params, gathered, known, unfit_because)
         return (
             turn,
             _items(services, params, gathered, turn),
@@ -260,10 +273,30 @@ async def project(
         prompt_text=fitted.text,
         images=_images(images, fitted),
         instructions=_instructions(gathered, changed),
-        held_count=holding.count,
+        held_count=known.holding.count,
         failed=failed,
         dropped_chars=dropped,
     )
+
+
+async def _known_of(
+    services: CodexServices, params: AttemptParams, gathered: Gathered, binding: Binding | None
+) -> _Known:
+    if binding is None:
+        return _Known(binding=None)
+    if not params.native_tools:
+        return _Known(binding=None, window=binding.window)
+    bindings = services.store.bindings
+    held: Sequence[str] = ()
+    if binding.pinned or binding.successive_rebases > 0:
+        rows = await bindings.held(binding.thread_id)
+        held = tuple(row.content_hash for row in rows)
+    is_compared = params.engine.is_active and not has_projection(binding.engine)
+    elsewhere: Sequence[Message] = ()
+    if not is_compared:
+        elsewhere = await said_elsewhere(bindings, params, gathered.history, binding)
+    holding = await bindings.holding(binding.thread_id)
+    return _Known(binding=binding, holding=holding, held=held, said_elsewhere=elsewhere)
 
 
 def lifecycle_call(services: CodexServices, params: AttemptParams) -> LifecycleCall:
@@ -352,19 +385,18 @@ def _plan(
     services: CodexServices,
     params: AttemptParams,
     gathered: Gathered,
-    binding: Binding | None,
-    holding: Holding,
-    held: Sequence[str],
+    known: _Known,
     unfit_because: str | None,
 ) -> TurnPlan:
+    binding = known.binding
     provider = codex_provider(params.model)
     if binding is not None and unfit_because is None and binding.model_provider != provider:
         unfit_because = "another model provider was chosen"
     return plan_turn(
         PlanningInput(
             binding=binding,
-            holding=holding,
-            held_hashes=lambda: held,
+            holding=known.holding,
+            held_hashes=lambda: known.held,
             history=gathered.history,
             prompt=params.prompt,
             prompt_is_stored=_ends_with_prompt(gathered.history, params),
@@ -377,6 +409,9 @@ def _plan(
             count_tokens=lambda message: message_tokens(services, message),
             unfit_because=unfit_because,
             supports_inject=gathered.supports_inject,
+            transient=not params.native_tools,
+            window=known.window,
+            said_elsewhere=known.said_elsewhere,
         )
     )
 

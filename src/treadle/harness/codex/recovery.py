@@ -17,7 +17,7 @@ from treadle.harness.codex.peer import CodexPeer
 from treadle.harness.codex.rollout import Rollout, read_rollout
 from treadle.harness.codex.services import CodexServices
 from treadle.harness.codex.thread import ThreadGone
-from treadle.model.ids import RunId, TurnId
+from treadle.model.ids import RunId, SessionId, TurnId
 from treadle.model.json import JsonObject
 from treadle.model.message import EntryKind, Message, NewEntry
 from treadle.model.turn import EntryCommitted, Notice
@@ -47,7 +47,7 @@ class Recovered:
     """How that turn ended (`completed`, `interrupted`, `failed`), None if it never did."""
 
     has_output: bool = False
-    """Whether the model or a tool left anything of it."""
+    """Whether the model or a tool left anything of it, or may have."""
 
     @property
     def goes_on(self) -> bool:
@@ -73,6 +73,8 @@ class Recovery:
         Loads the thread first where something is to be settled: only then nobody else writes its
         file. Raises: ThreadBusy, RpcTimeout, ProcessExited, StoreError.
         """
+        if (turn := binding.open_turn) is not None and turn.transient:
+            return await self._settle_transient(binding, turn)
         pending = await self._services.store.bindings.pending_injections(binding.thread_id)
         if not pending and binding.open_turn is None:
             return Recovered(binding=binding)
@@ -82,6 +84,26 @@ class Recovery:
         if binding.open_turn is None:
             return Recovered(binding=binding)
         return await self._settle_turn(binding, binding.open_turn)
+
+    async def _settle_transient(self, binding: Binding, turn: OpenTurn) -> Recovered:
+        """Say that nobody knows what became of a turn whose thread went with its process (D-39).
+
+        Nothing else can be pending: what was is settled before such a turn is sent.
+        """
+        stored = await self._services.store.transcript.append(
+            self._params.claim,
+            [turn_notice(turn, "unknown", UNKNOWN)],
+            binding=replace(binding, open_turn=None),
+        )
+        for entry in stored:
+            await self._emit(EntryCommitted(run_id=self._params.run_id, entry=entry))
+        await self._tell(UNKNOWN)
+        return Recovered(
+            binding=await self._kept(binding.session_id),
+            open_run=turn.run_id,
+            reached_thread=True,
+            has_output=True,
+        )
 
     async def _load(self, peer: CodexPeer, binding: Binding) -> bool:
         options = thread_options(self._services, self._params, instructions="")
@@ -177,10 +199,14 @@ class Recovery:
             await self._emit(EntryCommitted(run_id=self._params.run_id, entry=entry))
             if entry.kind is EntryKind.NOTICE:
                 await self._tell(NOT_SENT if not recovered.reached_thread else UNKNOWN)
-        kept = await self._services.store.bindings.get(binding.session_id)
-        assert kept is not None, "it was written a moment ago under our claim"
+        kept = await self._kept(binding.session_id)
         emit("injection.settled", thread_id=binding.thread_id, found_count=len(stored))
         return replace(recovered, binding=kept, open_run=turn.run_id)
+
+    async def _kept(self, session_id: SessionId) -> Binding:
+        kept = await self._services.store.bindings.get(session_id)
+        assert kept is not None, "it was written a moment ago under our claim"
+        return kept
 
     async def _prompt_again(self, turn: OpenTurn) -> tuple[NewEntry, ...]:
         """Return the stored prompt of that run.

@@ -310,6 +310,7 @@ class TurnStream:
             "effort": effort_for_wire(params.effort, params.model.model),
             "serviceTier": tier,
             "outputSchema": params.output_schema,
+            "environments": None if params.native_tools else [],
         }
         return fields | {name: value for name, value in optional.items() if value is not None}
 

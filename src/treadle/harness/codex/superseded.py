@@ -1,4 +1,4 @@
-"""Put away the native threads that a session has left behind.
+"""Put away the native threads that a session has left behind, and those of one turn.
 
 Archived once the turn on the new thread has succeeded, deleted after
 `projection.keepSupersededDays`. Only threads that this session itself made and gave up; best
@@ -36,6 +36,16 @@ async def put_away(
         await _delete_old(services, peer, binding)
     except StoreError as error:  # the turn's answer stands whatever becomes of old threads
         emit("thread.cleanup_failed", thread_id=previous, cause=error)
+
+
+async def let_go(services: CodexServices, peer: CodexPeer, transient: Binding) -> None:
+    """Leave a thread that was made for one turn (spec D-39); a failure is logged.
+
+    An app-server that keeps it in a file all the same is asked to archive it.
+    """
+    await services.threads.unsubscribe(peer, transient.thread_id)
+    if transient.rollout_path is not None:
+        await _ask(peer, "thread/archive", transient.thread_id, "thread.archived")
 
 
 async def _delete_old(services: CodexServices, peer: CodexPeer, binding: Binding) -> None:

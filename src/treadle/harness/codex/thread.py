@@ -53,6 +53,8 @@ class ThreadOptions:
     config: JsonObject
     developer_instructions: str
     dynamic_tools: Sequence[JsonObject]
+    ephemeral: bool = False
+    """Made for one turn: kept in memory alone, without a rollout (spec D-39)."""
 
     def common(self) -> dict[str, JsonValue]:
         """Return the fields that start and resume share; never a `sandbox` (decision 1)."""
@@ -109,6 +111,8 @@ class Threads:
             "serviceName": launch.SERVICE_NAME,
             "experimentalRawEvents": True,
         }
+        if options.ephemeral:
+            params["ephemeral"] = True
         if options.dynamic_tools:
             params["dynamicTools"] = list(options.dynamic_tools)
         answer = await peer.request("thread/start", params)
@@ -174,6 +178,15 @@ class Threads:
         confirmed = await self._bindings.confirm(claim, injection.id, binding)
         emit("injection.confirmed", thread_id=binding.thread_id, items_count=len(planned.items))
         return confirmed
+
+    async def give(self, peer: CodexPeer, thread_id: ThreadId, items: Sequence[JsonObject]) -> None:
+        """Inject items into a transient thread, of which nothing is recorded (spec D-39).
+
+        Raises: RpcError, RpcTimeout, ProcessExited.
+        """
+        params: JsonObject = {"threadId": thread_id, "items": tuple(items)}
+        await peer.request("thread/inject_items", params, timeout_s=self._deadlines.request_s)
+        emit("injection.confirmed", thread_id=thread_id, items_count=len(items))
 
     async def settle_injections(self, claim: Claim, binding: Binding) -> Binding:
         """Settle what was intended and not confirmed, by reading the rollout (decision 3, D-58).
