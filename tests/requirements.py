@@ -138,6 +138,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_engine_registry.py::test_a_registration_that_clashes_is_refused",
     ],
     "B-03": [
+        "tests/contract/test_engine_commits.py::test_an_engine_is_known_by_the_id_it_is_registered_under",
         "tests/contract/test_engines.py::test_every_missing_part_of_an_engine_is_listed_at_once",
         "tests/contract/test_engines.py::test_every_shipped_engine_serves_a_whole_turn",
         "tests/unit/test_engine_registry.py::test_a_bad_factory_is_quarantined_and_legacy_serves",
@@ -213,9 +214,11 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/docs/test_engines_page.py::test_fields_of_every_answer_are_those_of_the_code",
     ],
     "B-19": [
+        "tests/contract/test_engine_commits.py::test_the_recording_engine_commits_a_key_once",
         "tests/unit/test_legacy_answers.py::test_a_committed_turn_is_named_by_its_key_and_its_two_ends",
     ],
     "B-22": [
+        "tests/contract/test_engine_commits.py::test_declarations_may_come_in_a_plain_object",
         "tests/contract/test_engines.py::test_an_info_may_be_a_plain_object",
         "tests/docs/test_engines_page.py::test_fields_of_what_an_engine_says_of_itself_are_those_of_the_code",
     ],
@@ -259,6 +262,14 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/docs/test_engines_page.py::test_fields_of_every_call_are_those_of_the_code",
         "tests/unit/test_lifecycle.py::test_unreported_usage_is_absent_and_never_zero",
     ],
+    "B-34": [
+        "tests/contract/test_engine_commits.py::test_declarations_may_come_in_a_plain_object",
+        "tests/contract/test_engine_commits.py::test_durable_commits_need_both_declarations_and_the_method",
+    ],
+    "B-37": [
+        "tests/contract/test_engine_commits.py::test_a_commit_has_a_deadline_of_its_own",
+        "tests/contract/test_engine_commits.py::test_an_invalid_status_is_a_failed_commit",
+    ],
     "B-40": [
         "tests/turn/test_public_reports.py::test_an_engine_that_always_fails_costs_no_reply_and_is_told_once_a_turn",
         "tests/unit/test_engine_registry.py::test_a_bad_factory_is_quarantined_and_legacy_serves",
@@ -296,6 +307,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_lifecycle.py::test_a_failure_is_one_warning_and_the_turn_goes_on",
     ],
     "B-48": [
+        "tests/contract/test_engine_commits.py::test_engines_of_the_documents_do_not_commit",
         "tests/process/test_three_projections.py::test_an_engine_of_the_documents_alone_is_given_each_message_once",
         "tests/turn/test_run_attempt_context_engine.py::test_an_engine_of_the_documents_alone_is_served_on_every_turn",
     ],

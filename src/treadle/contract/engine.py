@@ -34,6 +34,12 @@ OPTIONAL_METHODS: Final = (
     "forget",
 )
 
+CURRENT_TURN_FENCE: Final = "before-current-turn-entry-v1"
+"""What an engine reads before a turn ends before that turn's own entry (spec B-34, B-35)."""
+
+TURN_ADVANCEMENT_IDEMPOTENCY: Final = "atomic-idempotent-v1"
+"""A commit is taken whole or not at all, and once for a key, however often it comes (B-34)."""
+
 HOST_PARAMS: Final = frozenset({
     "session_key",
     "prompt",
@@ -103,6 +109,14 @@ class EngineInfo:
     host_requirements: Mapping[Operation, HostRequirement] = field(default_factory=dict)
     current_turn_fence: Literal["before-current-turn-entry-v1"] | None = None
     turn_advancement_idempotency: Literal["atomic-idempotent-v1"] | None = None
+
+
+def declares_durable_commit(info: EngineInfo) -> bool:
+    """Whether it makes both declarations; a `commit_turn` is needed besides (spec B-34)."""
+    return (
+        info.current_turn_fence == CURRENT_TURN_FENCE
+        and info.turn_advancement_idempotency == TURN_ADVANCEMENT_IDEMPOTENCY
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -277,11 +291,19 @@ class IngestResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitTurnParams(SessionCall):
-    """An accepted turn, to be taken exactly once by `advancement_key` (spec B-19)."""
+    """An accepted turn, to be taken exactly once by `advancement_key` (spec B-19).
+
+    It may be asked again with the same key, after a restart too: then everything but
+    `runtime_settings` and `runtime_context` is the same.
+    """
 
     advancement_key: str
     admission: EntryId
+    """The user's entry that began the turn: the first of `messages`."""
+
     terminal: EntryId
+    """The entry that ended it: the last of `messages`."""
+
     messages: Sequence[Message]
     is_heartbeat: bool = False
 
@@ -404,8 +426,16 @@ class ResolvedEngine(Protocol):
         """The engine's own info, or legacy's where it stands in (spec B-41)."""
 
     @property
+    def engine_id(self) -> EngineId:
+        """The id under which it is registered, whatever its info says (spec B-03)."""
+
+    @property
     def is_active(self) -> bool:
         """Whether this is an engine and not `legacy` (spec A-21)."""
+
+    @property
+    def commits_durably(self) -> bool:
+        """Whether accepted turns go to it by `commit_turn` (spec B-34)."""
 
     def implements(self, method: str) -> bool:
         """Whether the engine has this optional method."""
@@ -427,6 +457,9 @@ class ResolvedEngine(Protocol):
 
     async def ingest(self, params: IngestParams) -> IngestResult:
         """Tell `ingest`."""
+
+    async def commit_turn(self, params: CommitTurnParams) -> CommitTurnResult:
+        """Ask `commit_turn`; only of an engine that commits durably (spec B-19, B-36, B-37)."""
 
     async def maintain(self, params: MaintainParams) -> MaintainResult | None:
         """Ask `maintain`."""

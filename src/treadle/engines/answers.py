@@ -16,6 +16,7 @@ from treadle.contract.engine import (
     REQUIRED_METHODS,
     Assembled,
     BootstrapResult,
+    CommitTurnResult,
     Compaction,
     CompactResult,
     ContextProjection,
@@ -271,6 +272,14 @@ def ingest_batch_result(answer: Answer, value: object) -> IngestBatchResult:
     """Return the checked answer of `ingestBatch`."""
     record = answer.record(value, IngestBatchResult, ("ingested_count",))
     answer.check(record.ingested_count, int, "ingestedCount")
+    return record
+
+
+def commit_turn_result(answer: Answer, value: object) -> CommitTurnResult:
+    """Return the checked answer of `commitTurn`; any other status is a failed commit (B-37)."""
+    record = answer.record(value, CommitTurnResult, ("status",))
+    if record.status not in ("committed", "duplicate"):
+        raise answer.refuse(f"'status' cannot be {record.status!r}")
     return record
 
 

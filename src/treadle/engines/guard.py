@@ -23,6 +23,8 @@ from treadle.contract.engine import (
     AssembleParams,
     BootstrapParams,
     BootstrapResult,
+    CommitTurnParams,
+    CommitTurnResult,
     CompactParams,
     CompactResult,
     ContextEngine,
@@ -34,6 +36,7 @@ from treadle.contract.engine import (
     MaintainParams,
     MaintainResult,
     SessionCall,
+    declares_durable_commit,
 )
 from treadle.contract.tool import DynamicTool
 from treadle.engines import answers
@@ -47,6 +50,7 @@ from treadle.foreign import (
     is_async,
 )
 from treadle.model.errors import EngineContractError, EngineError, EngineTimeout
+from treadle.model.ids import EngineId
 from treadle.observe import emit
 
 P = TypeVar("P", bound=SessionCall)
@@ -76,12 +80,14 @@ class GuardedEngine:
         *,
         foreign: ForeignCalls,
         deadlines: Deadlines,
+        engine_id: EngineId | None = None,
         tools: Sequence[DynamicTool] = (),
         on_failure: FailureSeen | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.engine = engine
         self._info = info
+        self._engine_id = engine_id or EngineId(info.id)
         self._foreign = foreign
         self._deadlines = deadlines
         self._tools = tuple(tools)
@@ -100,9 +106,20 @@ class GuardedEngine:
         return self._info
 
     @property
+    def engine_id(self) -> EngineId:
+        """The id under which it is registered; its info's where nobody registered it."""
+        return self._engine_id
+
+    @property
     def is_active(self) -> bool:
         """Whether this is an engine and not `legacy` (spec A-21)."""
         return self._info.id != LEGACY
+
+    @property
+    def commits_durably(self) -> bool:
+        """Whether it makes both declarations and has a `commit_turn` (spec B-34)."""
+        declares = declares_durable_commit(self._info)
+        return self.is_active and declares and self.implements("commit_turn")
 
     def implements(self, method: str) -> bool:
         """Whether the engine has this optional method."""
@@ -145,6 +162,11 @@ class GuardedEngine:
         """Tell `ingest`."""
         seconds = self._deadlines.engine_call_s
         return await self._ask("ingest", params, seconds, answers.ingest_result)
+
+    async def commit_turn(self, params: CommitTurnParams) -> CommitTurnResult:
+        """Ask `commit_turn`; an answer of another status is a broken contract (spec B-37)."""
+        seconds = self._deadlines.engine_commit_s
+        return await self._ask("commit_turn", params, seconds, answers.commit_turn_result)
 
     async def maintain(self, params: MaintainParams) -> MaintainResult | None:
         """Ask `maintain`; None where the engine has none, and legacy's own answer (B-42)."""

@@ -357,6 +357,7 @@ class EngineRegistry:
             info,
             foreign=self._foreign,
             deadlines=self._deadlines,
+            engine_id=one.engine_id,
             tools=tools,
             on_failure=None if one.engine_id == LEGACY else seen,
             monotonic=self._clock.monotonic,

@@ -1,6 +1,7 @@
 """Two context engines for tests: one that records every call, one that breaks where it is told.
 
-Knows nothing of the harness under test; both are engines like any plugin's.
+Given a `CommitLog`, either one commits its turns durably. Knows nothing of the harness under test;
+both are engines like any plugin's.
 """
 
 from __future__ import annotations
@@ -9,17 +10,22 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Final, Literal, get_args
 
 import anyio
 
 from treadle.contract.engine import (
+    CURRENT_TURN_FENCE,
+    TURN_ADVANCEMENT_IDEMPOTENCY,
     AfterTurnParams,
     Assembled,
     AssembleParams,
     BootstrapParams,
     BootstrapResult,
+    CommitTurnParams,
+    CommitTurnResult,
     CompactParams,
     CompactResult,
     ContextProjection,
@@ -37,12 +43,26 @@ from treadle.contract.tool import DynamicTool
 from treadle.model.ids import EngineId
 from treadle.model.json import JsonObject
 from treadle.model.message import Message, user_message
+from treadle.testing.commits import CommitLog
 
 RECORDING: Final = EngineId("recording")
 BREAKING: Final = EngineId("breaking")
 
 RECORDING_INFO: Final = EngineInfo(id=RECORDING, name="Recording engine", version="1")
 BREAKING_INFO: Final = EngineInfo(id=BREAKING, name="Breaking engine", version="1")
+
+COMMIT_LOG: Final = "commits.jsonl"
+"""Where an engine that a factory makes keeps its commits, in its data folder."""
+
+
+def committing(info: EngineInfo) -> EngineInfo:
+    """Return the info of an engine that declares durable commits (spec B-34)."""
+    return replace(
+        info,
+        current_turn_fence=CURRENT_TURN_FENCE,
+        turn_advancement_idempotency=TURN_ADVANCEMENT_IDEMPOTENCY,
+    )
+
 
 Takes = Literal["after_turn", "ingest_batch", "ingest"]
 """Which call hands a finished turn over."""
@@ -85,6 +105,9 @@ class RecordingEngine:
     has_bootstrap: bool = True
     has_maintain: bool = True
     offered_tools: tuple[DynamicTool, ...] = ()
+    commits: CommitLog | None = None
+    """Where it commits turns; None: it has no `commit_turn`. `committing_engine` makes one."""
+
     calls: list[Called] = field(default_factory=list)
 
     @property
@@ -100,6 +123,7 @@ class RecordingEngine:
             "maintain": not get("has_maintain"),
             "after_turn": get("takes") != "after_turn",
             "ingest_batch": get("takes") != "ingest_batch",
+            "commit_turn": get("commits") is None,
         }
         if hidden.get(name):
             raise AttributeError(name)
@@ -140,6 +164,12 @@ class RecordingEngine:
         self._note("ingest", params, (params.message,))
         return IngestResult(ingested=True)
 
+    def commit_turn(self, params: CommitTurnParams) -> CommitTurnResult:
+        """Record the call and write the turn to the log, once."""
+        assert self.commits is not None
+        self._note("commit_turn", params, params.messages)
+        return CommitTurnResult(status=self.commits.add(params))
+
     def maintain(self, params: MaintainParams) -> MaintainResult:
         """Record the call; change nothing."""
         self._note("maintain", params, ())
@@ -165,9 +195,19 @@ class RecordingEngine:
         self.calls.append(Called(operation=operation, params=params, messages=read))
 
 
+def committing_engine(log: CommitLog, *, takes: Takes = "ingest") -> RecordingEngine:
+    """Make a recording engine that commits its turns to this log."""
+    return RecordingEngine(info=committing(RECORDING_INFO), takes=takes, commits=log)
+
+
 def create_recording(context: EngineContext) -> RecordingEngine:
-    """Make a recording engine; `config` may set `takes`, `addition`, `summaryOf`, `recalled`."""
+    """Make a recording engine; `config` may set `takes`, `addition`, `summaryOf`, `recalled`.
+
+    With `commits` true it commits to `commits.jsonl` in its data folder.
+    """
     engine = RecordingEngine(reads=False)
+    if (log := _commit_log(context)) is not None:
+        engine.info, engine.commits = committing(RECORDING_INFO), log
     match context.config.get("takes"):
         case "after_turn" | "ingest_batch" | "ingest" as takes:
             engine.takes = takes
@@ -186,6 +226,7 @@ def create_recording(context: EngineContext) -> RecordingEngine:
 
 Fault = Literal[
     "throws",
+    "throws-after",
     "empty",
     "none",
     "text",
@@ -194,15 +235,16 @@ Fault = Literal[
     "swallows-cancellation",
     "blocks-the-loop",
 ]
-"""How a call breaks: it raises, answers `{}`, None or a string, never ends (in a coroutine or in a
-thread), goes on when it is cancelled, or holds the loop for `block_s`."""
+"""How a call breaks: it raises, does its work and then raises, answers `{}`, None or a string,
+never ends (in a coroutine or in a thread), goes on when it is cancelled, or holds the loop for
+`block_s`."""
 
 
 class BreakingEngine:
     """Passes everything through but the calls that it was told to break.
 
     `on` names the operation, `calls` the numbers of the calls of it that break, from 1; None breaks
-    them all.
+    them all. With a log it commits its turns durably.
     """
 
     def __init__(
@@ -212,11 +254,14 @@ class BreakingEngine:
         on: str = "assemble",
         calls: frozenset[int] | None = None,
         block_s: float = 2.5,
+        commits: CommitLog | None = None,
     ) -> None:
         self.fault = fault
         self.on = on
         self.broken_calls = calls
         self.block_s = block_s
+        self.commits = commits
+        self.info = committing(BREAKING_INFO) if commits is not None else BREAKING_INFO
         self.counted: Counter[str] = Counter()
         self._let_go = anyio.Event()
         self._thread_let_go = threading.Event()
@@ -226,7 +271,11 @@ class BreakingEngine:
         self._let_go.set()
         self._thread_let_go.set()
 
-    info = BREAKING_INFO
+    def __getattribute__(self, name: str) -> object:
+        """Hide `commit_turn` where there is no log."""
+        if name == "commit_turn" and super().__getattribute__("commits") is None:
+            raise AttributeError(name)
+        return super().__getattribute__(name)
 
     def bootstrap(self, params: BootstrapParams) -> object:
         """Answer, or break."""
@@ -244,6 +293,13 @@ class BreakingEngine:
         """Answer, or break."""
         return self._answer("ingest", IngestResult(ingested=True))
 
+    def commit_turn(self, params: CommitTurnParams) -> object:
+        """Answer, or break; with `throws-after` the turn is in the log all the same."""
+        assert self.commits is not None
+        if self._breaks_next("commit_turn") and self.fault != "throws-after":
+            return self._answer("commit_turn", None)
+        return self._answer("commit_turn", CommitTurnResult(status=self.commits.add(params)))
+
     def maintain(self, params: MaintainParams) -> object:
         """Answer, or break."""
         return self._answer("maintain", MaintainResult(changed=False))
@@ -257,18 +313,22 @@ class BreakingEngine:
         return self._answer("dispose", None)
 
     def _answer(self, operation: str, good: object) -> object:
+        breaks = self._breaks_next(operation)
         self.counted[operation] += 1
-        told = self.broken_calls is None or self.counted[operation] in self.broken_calls
-        if operation != self.on or not told:
+        if not breaks:
             return good
         if self.fault == "sleeps-in-thread":
             self._thread_let_go.wait()
             return None
         return self._break()
 
+    def _breaks_next(self, operation: str) -> bool:
+        number = self.counted[operation] + 1
+        return operation == self.on and (self.broken_calls is None or number in self.broken_calls)
+
     async def _break(self) -> object:
         match self.fault:
-            case "throws":
+            case "throws" | "throws-after":
                 raise RuntimeError("the engine broke, as told (Authorization: Bearer abcdef123456)")
             case "empty":
                 return {}
@@ -293,7 +353,7 @@ class BreakingEngine:
 
 
 def create_breaking(context: EngineContext) -> BreakingEngine:
-    """Make a breaking engine; `config` is `{fault, on?, calls?: [n], blockSeconds?}`.
+    """Make a breaking engine; `config` is `{fault, on?, calls?: [n], blockSeconds?, commits?}`.
 
     Raises: RuntimeError, as told, where `on` is `factory`.
     """
@@ -307,7 +367,20 @@ def create_breaking(context: EngineContext) -> BreakingEngine:
     calls = frozenset(numbers) if isinstance(numbers, list | tuple) else None
     seconds = context.config.get("blockSeconds", 2.5)
     assert isinstance(seconds, int | float)
-    return BreakingEngine(fault, on=on, calls=calls, block_s=seconds)  # type: ignore[arg-type] # checked above
+    return BreakingEngine(
+        fault,  # type: ignore[arg-type] # checked above
+        on=on,
+        calls=calls,
+        block_s=seconds,
+        commits=_commit_log(context),
+    )
+
+
+def _commit_log(context: EngineContext) -> CommitLog | None:
+    if not context.config.get("commits"):
+        return None
+    assert context.data_dir is not None, "an engine that commits needs a data folder"
+    return CommitLog(Path(context.data_dir) / COMMIT_LOG)
 
 
 def _text(config: JsonObject | Mapping[str, object], name: str) -> str | None:
