@@ -1,0 +1,1 @@
+"""What a run under faults left behind, and whether the promises about it were kept."""
