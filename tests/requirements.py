@@ -652,6 +652,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/process/test_rebase.py::test_a_window_rebases_at_its_cuts_and_only_grows_between_them",
         "tests/process/test_rebase.py::test_replacing_the_first_half_costs_one_thread_and_loses_nothing",
         "tests/process/test_switching.py::test_a_long_session_changed_in_every_way_and_back_loses_no_reply",
+        "tests/process/test_unwritten_prompt.py::test_what_the_thread_got_is_known_and_the_engine_is_handed_the_answer_alone",
         "tests/turn/test_thread_fields.py::test_a_refused_injection_holds_nothing_and_the_turn_goes_on",
         "tests/turn/test_thread_fields.py::test_an_injection_that_was_never_answered_is_known_and_not_held",
         "tests/unit/test_codex_planning.py::test_a_missing_tail_is_injected_and_held",
@@ -701,6 +702,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/process/test_rebase.py::test_another_memory_in_front_of_each_turn_costs_at_most_four_threads",
         "tests/process/test_rebase.py::test_replacing_the_first_half_costs_one_thread_and_loses_nothing",
         "tests/process/test_switching.py::test_a_long_session_changed_in_every_way_and_back_loses_no_reply",
+        "tests/process/test_unwritten_prompt.py::test_a_hook_that_keeps_a_prompt_out_leaves_the_same_truth",
         "tests/unit/test_codex_planning.py::test_a_replaced_past_is_a_fresh_thread_with_exactly_what_is_wanted",
         "tests/unit/test_codex_planning.py::test_after_three_rebases_in_a_row_only_what_is_new_is_quoted",
         "tests/unit/test_projection_plan.py::test_changing_memory_costs_four_threads_at_most",
@@ -942,6 +944,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_projection_items.py::test_native_work_after_an_answer_makes_it_none",
     ],
     "G-07": [
+        "tests/process/test_unwritten_prompt.py::test_such_a_prompt_is_answered_and_stands_nowhere_in_the_transcript",
         "tests/unit/test_projection_snapshot.py::test_a_raw_echo_of_a_typed_message_is_not_doubled",
         "tests/unit/test_projection_snapshot.py::test_codex_removed_text_stays_removed",
         "tests/unit/test_rollout.py::test_the_summary_of_a_native_compaction_is_nobodys_answer",
@@ -1067,6 +1070,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/contract/test_store.py::test_the_same_key_is_stored_once_and_the_first_text_stays",
     ],
     "H-07": [
+        "tests/process/test_unwritten_prompt.py::test_a_hook_that_keeps_a_prompt_out_leaves_the_same_truth",
         "tests/turn/test_mirror_faults.py::test_odd_text_of_a_write_hook_costs_no_reply",
         "tests/turn/test_public_reports.py::test_a_redactor_that_matches_our_keys_loses_no_entry",
         "tests/turn/test_turn_hooks.py::test_a_message_that_a_hook_rewrote_is_what_the_engine_gets",
@@ -1080,6 +1084,14 @@ REQUIREMENTS: dict[str, list[str]] = {
     "H-09": [
         "tests/turn/test_turn_mirror.py::test_a_persons_message_is_told_once_however_often_the_turn_is_sent",
         "tests/turn/test_turn_mirror.py::test_a_watcher_that_leaves_stops_nothing",
+    ],
+    "H-10": [
+        "tests/contract/test_store.py::test_what_the_transcript_does_not_have_is_held_in_front_of_the_entries",
+        "tests/process/test_unwritten_prompt.py::test_a_hook_that_keeps_a_prompt_out_leaves_the_same_truth",
+        "tests/process/test_unwritten_prompt.py::test_a_turn_that_codex_died_in_is_settled_without_its_prompt",
+        "tests/process/test_unwritten_prompt.py::test_such_a_prompt_is_answered_and_stands_nowhere_in_the_transcript",
+        "tests/process/test_unwritten_prompt.py::test_what_the_thread_got_is_known_and_the_engine_is_handed_the_answer_alone",
+        "tests/turn/test_turn_mirror.py::test_a_prompt_that_is_not_to_be_kept_is_not_mirrored_when_its_turn_starts",
     ],
     "H-11": [
         "tests/turn/test_turn_mirror.py::test_a_sender_is_shown_by_name_and_id",
@@ -1132,6 +1144,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "I-05": [
         "tests/process/test_three_projections.py::test_an_engine_of_the_documents_alone_is_given_each_message_once",
+        "tests/process/test_unwritten_prompt.py::test_what_the_thread_got_is_known_and_the_engine_is_handed_the_answer_alone",
         "tests/turn/test_run_attempt_context_engine.py::test_an_engine_of_the_documents_alone_is_served_on_every_turn",
         "tests/unit/test_lifecycle.py::test_a_turn_is_handed_over_once_by_the_best_method",
         "tests/unit/test_lifecycle.py::test_calls_come_in_the_fixed_order_with_what_each_is_due",
@@ -1400,6 +1413,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     "S-09": [
         "tests/process/test_turn_faults.py::test_a_turn_that_is_tried_again_on_a_fresh_thread_says_its_message_once",
         "tests/process/test_turn_faults.py::test_codex_that_dies_in_mid_turn_is_replaced_and_nothing_is_said_twice",
+        "tests/process/test_unwritten_prompt.py::test_a_turn_that_codex_died_in_is_settled_without_its_prompt",
         "tests/turn/test_transient_turn.py::test_a_lost_start_of_a_transient_thread_is_tried_again",
         "tests/turn/test_transient_turn.py::test_a_transient_turn_that_is_lost_is_never_sent_again",
         "tests/turn/test_turn_outcomes.py::test_a_client_that_closes_in_mid_turn_is_named_and_replaced_only_if_nothing_was_done",
@@ -1632,7 +1646,6 @@ OUT_OF_SCOPE: dict[str, str] = {
     **with_reason(TOOLS, ["F-16"]),
     **with_reason(SUPERVISION, ["F-05", "F-21", "F-22", "F-23"]),
     **with_reason(COMPACTION, ["D-38"]),
-    "H-10": "not built: nobody can keep a message of a person out of the transcript",
     **with_reason(COMPACTION, span("I-", 15, 20)),
     **with_reason(DURABLE, ["I-21"]),
     **with_reason(COMPACTION, span("J-", 1, 40)),

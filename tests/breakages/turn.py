@@ -13,6 +13,7 @@ _TOOLS: Final = "tests/unit/test_tools.py"
 _MACHINE: Final = "tests/unit/test_turn_machine.py"
 _THREADS: Final = "tests/turn/test_thread_fields.py"
 _QUESTIONS: Final = "tests/unit/test_interaction.py"
+_MIRROR: Final = "tests/turn/test_turn_mirror.py"
 _TRANSIENT: Final = "tests/turn/test_transient_turn.py"
 _PLANNING: Final = "tests/unit/test_codex_planning.py"
 
@@ -80,6 +81,22 @@ TURN: Final = (
         "self._is_beyond_proof = opened.transient",
         "self._is_beyond_proof = False",
         (f"{_TRANSIENT}::test_a_transient_turn_that_is_lost_is_never_sent_again",),
+    ),
+    Breakage(
+        "mirror-a-prompt-that-nobody-is-to-keep",
+        "H-10",
+        "harness/codex/mirror.py",
+        "if not params.persist_prompt:",
+        "if params.persist_prompt is None:",
+        (f"{_MIRROR}::test_a_prompt_that_is_not_to_be_kept_is_not_mirrored_when_its_turn_starts",),
+    ),
+    Breakage(
+        "forget-that-a-thread-has-an-unwritten-prompt",
+        "H-10",
+        "harness/codex/finish.py",
+        "held_unwritten=unwritten_of(binding.open_turn),",
+        "held_unwritten=(),",
+        (f"{_MIRROR}::test_a_prompt_that_is_not_to_be_kept_is_not_mirrored_when_its_turn_starts",),
     ),
     Breakage(
         "accept-a-codex-that-is-too-old",

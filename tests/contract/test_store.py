@@ -618,7 +618,11 @@ async def test_a_binding_is_stored_under_its_revision_only(
         session,
         engine={"schemaVersion": 1, "engineId": "legacy"},
         open_turn=OpenTurn(
-            run_id=RunId("r"), client_message_id="m", turn_id=TurnId("t"), transient=True
+            run_id=RunId("r"),
+            client_message_id="m",
+            turn_id=TurnId("t"),
+            transient=True,
+            unwritten_prompt="hash",
         ),
         pinned=True,
     )
@@ -690,6 +694,18 @@ async def test_what_a_thread_holds_is_chained_and_an_entry_counts_once(
     bound = await store.bindings.get(session.id)
     assert bound is not None
     assert bound.revision == 1
+
+
+async def test_what_the_transcript_does_not_have_is_held_in_front_of_the_entries(
+    store: SqliteStore, claim: Claim
+) -> None:
+    """Spec H-10: the thread got it all the same."""
+    unwritten = Held(content_hash="hash of a prompt")
+    [stored] = await store.transcript.append(
+        claim, [entry("a")], held_by=THREAD, held_unwritten=[unwritten]
+    )
+    held = await store.bindings.held(THREAD)
+    assert held == (unwritten, Held(content_hash=stored.content_hash, entry_id=stored.id))
 
 
 async def test_an_injection_is_intended_then_confirmed_with_its_binding(

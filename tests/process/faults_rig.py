@@ -130,6 +130,14 @@ async def say(session: Session, text: str, **options: str) -> Ran:
         return Ran(events=events, end=await handle.result())
 
 
+def children() -> list[int]:
+    """Return the processes that this test has started and that still run."""
+    found: list[int] = []
+    for task in Path(f"/proc/{os.getpid()}/task").iterdir():
+        found += [int(part) for part in (task / "children").read_text(encoding="ascii").split()]
+    return found
+
+
 def user_texts(texts: Sequence[tuple[str, str]]) -> list[str]:
     """Return what the user said, of `transcript`."""
     return [text for role, text in texts if role == "user"]

@@ -166,12 +166,18 @@ class Rig:
         *answers: Answer | str,
         projection: ProjectionMode | None = None,
         native_tools: bool = True,
+        persist_prompt: bool = True,
     ) -> Turn:
         """Say something that the model answers with these, and expect it to end well."""
         self.model.enqueue(*answers)
         asked = len(self.model.requests)
         with anyio.fail_after(TURN_S):
-            run = session.run(text, projection=projection, native_tools=native_tools)
+            run = session.run(
+                text,
+                projection=projection,
+                native_tools=native_tools,
+                persist_prompt=persist_prompt,
+            )
             events = tuple([event async for event in run])
         turn = Turn(events=events, requests=tuple(self.model.requests[asked:]))
         assert turn.finished.outcome is Outcome.COMPLETED, turn.finished

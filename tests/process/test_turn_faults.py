@@ -16,6 +16,7 @@ import pytest
 from tests.process.faults_rig import (
     Overrides,
     World,
+    children,
     command,
     program,
     say,
@@ -41,14 +42,6 @@ from treadle.testing.model import (
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.codex]
-
-
-def children() -> list[int]:
-    """Return the processes that this test has started and that still run."""
-    found: list[int] = []
-    for task in Path(f"/proc/{os.getpid()}/task").iterdir():
-        found += [int(part) for part in (task / "children").read_text(encoding="ascii").split()]
-    return found
 
 
 # ------------------------------------------------------------------------------ codex itself

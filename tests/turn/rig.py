@@ -128,10 +128,16 @@ class Rig:
         *,
         projection: ProjectionMode | None = None,
         native_tools: bool = True,
+        persist_prompt: bool = True,
     ) -> Turn:
         """Run one message to its end, whatever that is."""
         with anyio.fail_after(TURN_S):
-            run = session.run(text, projection=projection, native_tools=native_tools)
+            run = session.run(
+                text,
+                projection=projection,
+                native_tools=native_tools,
+                persist_prompt=persist_prompt,
+            )
             return Turn(events=tuple([event async for event in run]))
 
     def methods(self) -> list[str]:

@@ -12,8 +12,9 @@ from tests.turn.rig import Rig, Turn, item, turn_steps
 from treadle.contract.hook import HookRegistration, MessageWrite
 from treadle.contract.store import SearchQuery
 from treadle.harness.codex.mirror import sender_label
+from treadle.model.ids import ThreadId
 from treadle.model.json import JsonObject
-from treadle.model.message import EntryKind, Message, text_of
+from treadle.model.message import EntryKind, Message, text_of, user_message
 from treadle.model.turn import EntryCommitted, Outcome, PartValue
 from treadle.testing.engine import RecordingEngine
 
@@ -102,6 +103,27 @@ async def test_each_entry_is_told_once_in_the_order_of_its_number(rig: Rig) -> N
     told = [event.entry for turn in turns for event in committed(turn)]
     assert [entry.depth for entry in told] == list(range(len(entries)))
     assert [entry.id for entry in told] == [entry.id for entry in entries]
+
+
+async def test_a_prompt_that_is_not_to_be_kept_is_not_mirrored_when_its_turn_starts(
+    rig: Rig,
+) -> None:
+    """Spec H-10: nor told to watchers; another turn's is, and the thread's account has both."""
+    async with rig.opened() as runtime:
+        session = runtime.session("t")
+        rig.answers("1", "2")
+        hidden = await rig.say(session, "hidden", persist_prompt=False)
+        shown = await rig.say(session, "shown")
+        entries = await session.entries()
+        held = await runtime.store.bindings.held(ThreadId("thread-1"))
+    for turn, before_it_started in ((hidden, False), (shown, True)):
+        names = [type(event).__name__ for event in turn.events]
+        assert (names.index("EntryCommitted") < names.index("TurnStarted")) is before_it_started
+    assert [text_of(entry.message) for entry in entries] == ["1", "shown", "2"]
+    assert rig.sent() == ["hidden", "shown"]
+    assert [one.content_hash for one in held] == [
+        user_message("hidden").content_hash, *[entry.content_hash for entry in entries],
+    ]  # fmt: skip
 
 
 async def test_a_persons_message_is_told_once_however_often_the_turn_is_sent(rig: Rig) -> None:

@@ -80,6 +80,9 @@ class AttemptParams:
     native_tools: bool = True
     """False: this turn goes without the harness's own tools (spec D-39)."""
 
+    persist_prompt: bool = True
+    """False: the prompt does not become an entry; the answer does (spec H-10)."""
+
     projection: ProjectionMode = "auto"
     output_schema: JsonObject | None = None
     sender: JsonObject = field(default_factory=dict)

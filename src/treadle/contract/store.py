@@ -159,6 +159,7 @@ class TranscriptStore(Protocol):
         entries: Sequence[NewEntry],
         *,
         held_by: ThreadId | None = None,
+        held_unwritten: Sequence[Held] = (),
         binding: Binding | None = None,
     ) -> tuple[Entry, ...]:
         """Append in order.
@@ -166,8 +167,8 @@ class TranscriptStore(Protocol):
         All or none, and return the stored entries (earlier ones where the key existed).
 
         `held_by` records in the same transaction that this native thread now holds the message
-        entries among them, `binding` stores the binding if its revision is the stored one. Raises:
-        ClaimLost, RevisionConflict, StoreFull.
+        entries among them, behind those of `held_unwritten`; `binding` stores the binding if its
+        revision is the stored one. Raises: ClaimLost, RevisionConflict, StoreFull.
         """
 
     async def snapshot(self, session_id: SessionId) -> TranscriptSnapshot:
@@ -200,6 +201,9 @@ class OpenTurn:
     turn_id: TurnId | None = None
     transient: bool = False
     """Whether it was sent on a thread of its own, where nobody can look it up (spec D-39)."""
+
+    unwritten_prompt: str | None = None
+    """Content hash of a prompt that the thread gets and the transcript does not (spec H-10)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,9 @@ class RunRequest:
     It runs on a thread of its own, and the session's thread stays as it is (spec D-39).
     """
 
+    persist_prompt: bool = True
+    """False: the message is sent and answered and does not become an entry (spec H-10)."""
+
     trigger: str = "user"
     kind: str = "message"
     """What the run is for; one of `HEARTBEAT_KINDS`, or a message."""

@@ -204,7 +204,7 @@ class Runs:
                     next_step="treadle engines list shows what is wrong with it.",
                 )
             )
-        if not session.title:
+        if not session.title and request.persist_prompt:
             title = truncate(" ".join(request.text.split()), TITLE_CHARS, "…")
             await self._services.store.sessions.update(session.key, title=title)
 
@@ -294,6 +294,7 @@ class Runs:
             is_heartbeat=request.is_heartbeat,
             lightweight=request.lightweight,
             native_tools=request.native_tools,
+            persist_prompt=request.persist_prompt,
             projection=request.projection or settings.codex.projection.mode,
             output_schema=request.output_schema,
             sender=request.sender,

@@ -60,12 +60,14 @@ class Session:
         client_message_id: str | None = None,
         output_schema: JsonObject | None = None,
         native_tools: bool = True,
+        persist_prompt: bool = True,
         sender: JsonObject | None = None,
     ) -> RunHandle:
         """Accept a message and return its run at once; runs of one session go one after another.
 
         With `native_tools` false this one turn goes without Codex's own tools, on a thread of its
-        own that is given the whole context; dynamic tools stay (spec D-39).
+        own that is given the whole context; dynamic tools stay (spec D-39). With `persist_prompt`
+        false the message does not become an entry, only its answer does (spec H-10).
 
         Raises: UsageError for a message that cannot be sent, MessageTooLarge, QueueFull where too
         many wait in this session. Everything later is the run's result.
@@ -79,6 +81,7 @@ class Session:
             client_message_id=client_message_id,
             output_schema=output_schema,
             native_tools=native_tools,
+            persist_prompt=persist_prompt,
             sender=sender or {},
         )
         return self._runtime.submit(request, self._site)

@@ -121,6 +121,7 @@ def _json_of(binding: Binding) -> JsonObject:
             "client_message_id": turn.client_message_id,
             "turn_id": turn.turn_id,
             "transient": turn.transient,
+            "unwritten_prompt": turn.unwritten_prompt,
         }
     return doc
 
@@ -144,11 +145,13 @@ def _turn_from(value: JsonValue) -> OpenTurn | None:
             "turn_id": turn_id,
             **more,
         }:
+            unwritten = more.get("unwritten_prompt")
             return OpenTurn(
                 run_id=RunId(run_id),
                 client_message_id=message_id,
                 turn_id=TurnId(turn_id) if isinstance(turn_id, str) else None,
                 transient=more.get("transient") is True,
+                unwritten_prompt=unwritten if isinstance(unwritten, str) else None,
             )
         case _:
             return None

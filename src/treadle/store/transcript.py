@@ -81,6 +81,7 @@ class SqlTranscript(TranscriptStore):
         entries: Sequence[NewEntry],
         *,
         held_by: ThreadId | None = None,
+        held_unwritten: Sequence[Held] = (),
         binding: Binding | None = None,
     ) -> tuple[Entry, ...]:
         """See `TranscriptStore`.
@@ -101,6 +102,7 @@ class SqlTranscript(TranscriptStore):
             told = (_committed(entry, claim.run_id) for entry in appender.added)
             self._events.add(connection, stream, told)
             if held_by is not None:
+                add_held(connection, held_by, held_unwritten)
                 _hold(connection, held_by, stored)
             if binding is not None:
                 check_claim(connection, claim, binding.session_id)

@@ -46,7 +46,7 @@ from treadle.model.errors import (
     WireError,
 )
 from treadle.model.ids import EngineId, ThreadId
-from treadle.model.message import ASSISTANT, Entry, text_of
+from treadle.model.message import ASSISTANT, Entry, text_of, user_message
 from treadle.model.turn import ContextAssembled, EntryCommitted, Notice, Outcome, ThreadChanged
 from treadle.observe import bind, emit
 from treadle.projection.context_report import decision_name
@@ -260,13 +260,15 @@ class _Attempt:
         point S5). A turn on a transient thread is noted in the session's binding, if it has one.
         """
         params = self._params
+        entry = await prompt_entry(self._services, params, opened.binding.thread_id)
+        unwritten = user_message(params.prompt).content_hash if entry is None else None
         turn = OpenTurn(
             run_id=params.run_id,
             client_message_id=params.client_message_id,
             transient=opened.transient,
+            unwritten_prompt=unwritten,
         )
         noted = opened.kept if opened.transient else opened.binding
-        entry = await prompt_entry(self._services, params, opened.binding.thread_id)
         stored = await self._services.store.transcript.append(
             params.claim,
             [entry] if entry is not None else [],

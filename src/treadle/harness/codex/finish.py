@@ -19,7 +19,7 @@ from treadle.harness.codex.mirror import passed_by_hooks
 from treadle.harness.codex.opening import Opened
 from treadle.harness.codex.peer import CodexPeer
 from treadle.harness.codex.prepare import PROJECTION_FAULTS, Gathered, hook_context
-from treadle.harness.codex.recovery import UNKNOWN, after_compactions, turn_notice
+from treadle.harness.codex.recovery import UNKNOWN, after_compactions, turn_notice, unwritten_of
 from treadle.harness.codex.report import report_of
 from treadle.harness.codex.rollout import Rollout, read_rollout
 from treadle.harness.codex.services import CodexServices
@@ -149,6 +149,7 @@ class Finisher:
                 params.claim,
                 [*prompt, *entries],
                 held_by=None if record.opened.transient else binding.thread_id,
+                held_unwritten=unwritten_of(binding.open_turn),
                 binding=after,
             )
         except StoreError as error:

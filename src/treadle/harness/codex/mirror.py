@@ -32,7 +32,9 @@ def prompt_key(params: AttemptParams) -> str:
 async def prompt_entry(
     services: CodexServices, params: AttemptParams, thread_id: ThreadId
 ) -> NewEntry | None:
-    """Return the entry of what the person wrote, or None if a hook keeps it out."""
+    """Return the entry of what was said, or None where a hook or the caller keeps it out (H-10)."""
+    if not params.persist_prompt:
+        return None
     meta: dict[str, JsonValue] = {
         "trigger": params.trigger,
         "client_message_id": params.client_message_id,

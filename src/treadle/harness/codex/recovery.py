@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from treadle.contract.harness import AttemptParams, Emit
-from treadle.contract.store import Binding, OpenTurn
+from treadle.contract.store import Binding, Held, OpenTurn
 from treadle.harness.codex.opening import thread_options
 from treadle.harness.codex.peer import CodexPeer
 from treadle.harness.codex.rollout import Rollout, read_rollout
@@ -179,7 +179,8 @@ class Recovery:
     ) -> Recovered:
         """Write what was found; the prompt's entry counts as held where the thread has it."""
         offset = rollout.end_offset if rollout is not None else binding.rollout_offset
-        if recovered.goes_on and turn.run_id == self._params.run_id:
+        ours_goes_on = recovered.goes_on and turn.run_id == self._params.run_id
+        if ours_goes_on:
             offset = binding.rollout_offset  # should it be lost again, its message is found again
         compactions = rollout.compactions if rollout is not None else 0
         after = replace(
@@ -190,10 +191,16 @@ class Recovery:
         )
         transcript = self._services.store.transcript
         prompt: tuple[NewEntry, ...] = ()
+        unwritten: tuple[Held, ...] = ()
         if recovered.reached_thread:
             prompt = await self._prompt_again(turn)
+            unwritten = () if ours_goes_on else unwritten_of(turn)  # else it is held at its end
         stored = await transcript.append(
-            self._params.claim, [*prompt, *entries], held_by=binding.thread_id, binding=after
+            self._params.claim,
+            [*prompt, *entries],
+            held_by=binding.thread_id,
+            held_unwritten=unwritten,
+            binding=after,
         )
         for entry in stored[len(prompt) :]:
             await self._emit(EntryCommitted(run_id=self._params.run_id, entry=entry))
@@ -253,6 +260,16 @@ def after_compactions(binding: Binding, count: int) -> Binding:
         compactions_seen=binding.compactions_seen + count,
         addition_hash=ADDITION_LOST if lost else binding.addition_hash,
     )
+
+
+def unwritten_of(turn: OpenTurn | None) -> tuple[Held, ...]:
+    """Return the turn's prompt as its thread holds it, where the transcript does not (H-10).
+
+    An engine never asks for it, so that its next turn gets a thread without it (spec D-54).
+    """
+    if turn is None or turn.unwritten_prompt is None:
+        return ()
+    return (Held(content_hash=turn.unwritten_prompt),)
 
 
 def turn_notice(turn: OpenTurn, what: str, text: str) -> NewEntry:
