@@ -215,6 +215,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "B-19": [
         "tests/contract/test_engine_commits.py::test_the_recording_engine_commits_a_key_once",
+        "tests/contract/test_store_outbox.py::test_an_accepted_turn_is_ready_with_all_that_a_commit_sends",
         "tests/unit/test_legacy_answers.py::test_a_committed_turn_is_named_by_its_key_and_its_two_ends",
     ],
     "B-22": [
@@ -266,9 +267,32 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/contract/test_engine_commits.py::test_declarations_may_come_in_a_plain_object",
         "tests/contract/test_engine_commits.py::test_durable_commits_need_both_declarations_and_the_method",
     ],
+    "B-35": [
+        "tests/contract/test_store_outbox.py::test_a_crossed_fence_is_a_fault",
+        "tests/contract/test_store_outbox.py::test_a_rewritten_or_missing_entry_is_a_fault",
+        "tests/contract/test_store_outbox.py::test_the_fence_stands_before_the_admitted_entry",
+    ],
+    "B-36": [
+        "tests/contract/test_store_outbox.py::test_a_bad_turn_leaves_no_row",
+        "tests/unit/test_outbox_table.py::test_each_row_of_the_table_holds",
+    ],
     "B-37": [
         "tests/contract/test_engine_commits.py::test_a_commit_has_a_deadline_of_its_own",
         "tests/contract/test_engine_commits.py::test_an_invalid_status_is_a_failed_commit",
+        "tests/contract/test_store_outbox.py::test_a_failed_turn_waits_on_until_its_last_attempt",
+        "tests/contract/test_store_outbox.py::test_a_key_that_was_accepted_is_not_admitted_again",
+        "tests/contract/test_store_outbox.py::test_an_accepted_turn_is_ready_with_all_that_a_commit_sends",
+        "tests/contract/test_store_outbox.py::test_an_answered_turn_waits_no_more",
+        "tests/contract/test_store_outbox.py::test_turns_wait_in_the_order_of_their_acceptance",
+        "tests/unit/test_outbox_table.py::test_each_row_of_the_table_holds",
+    ],
+    "B-38": [
+        "tests/contract/test_store_outbox.py::test_a_turn_whose_entries_are_gone_is_never_sent",
+        "tests/contract/test_store_outbox.py::test_an_accepted_turn_is_ready_with_all_that_a_commit_sends",
+        "tests/contract/test_store_outbox.py::test_too_much_for_one_commit_is_blocked_and_said",
+        "tests/contract/test_store_outbox.py::test_what_nobody_goes_on_with_is_dropped_when_the_next_turn_begins",
+        "tests/unit/test_outbox_table.py::test_each_row_of_the_table_holds",
+        "tests/unit/test_outbox_table.py::test_the_bounds_are_those_of_the_contract",
     ],
     "B-40": [
         "tests/turn/test_public_reports.py::test_an_engine_that_always_fails_costs_no_reply_and_is_told_once_a_turn",
@@ -308,8 +332,11 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "B-48": [
         "tests/contract/test_engine_commits.py::test_engines_of_the_documents_do_not_commit",
+        "tests/contract/test_store_outbox.py::test_an_engine_without_commits_is_settled_by_what_came_of_handing_over",
+        "tests/contract/test_store_outbox.py::test_what_a_dead_process_left_half_handed_over_is_settled",
         "tests/process/test_three_projections.py::test_an_engine_of_the_documents_alone_is_given_each_message_once",
         "tests/turn/test_run_attempt_context_engine.py::test_an_engine_of_the_documents_alone_is_served_on_every_turn",
+        "tests/unit/test_outbox_table.py::test_each_row_of_the_table_holds",
     ],
     "C-01": [
         "tests/process/test_lifecycle_order.py::test_a_turn_asks_everyone_in_the_fixed_order",

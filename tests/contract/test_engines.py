@@ -83,6 +83,9 @@ class Counted(TranscriptSnapshot):
     def rows_read(self) -> int:
         return self._read
 
+    def prefix(self, count: int) -> Counted:
+        raise NotImplementedError
+
     def entries(self, start: int, stop: int) -> tuple[Entry, ...]:
         raise NotImplementedError
 

@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import Literal, Protocol
 
 from treadle.contract.events import EventStore
+from treadle.contract.outbox import EngineOutbox
 from treadle.model.ids import AgentId, EntryId, RunId, SessionId, SessionKey, ThreadId, TurnId
 from treadle.model.json import JsonObject
 from treadle.model.message import Entry, Message, NewEntry
@@ -107,6 +108,10 @@ class TranscriptSnapshot(Sequence[Message]):
     @abstractmethod
     def rows_read(self) -> int:
         """Rows read so far through this snapshot; benchmarks and the conformance kit count them."""
+
+    @abstractmethod
+    def prefix(self, count: int) -> TranscriptSnapshot:
+        """Return the first `count` messages as a snapshot of its own, unread; all if fewer."""
 
     @abstractmethod
     def entries(self, start: int, stop: int) -> tuple[Entry, ...]:
@@ -414,6 +419,10 @@ class Store(Protocol):
     @property
     def reports(self) -> ReportStore:
         """Context reports."""
+
+    @property
+    def engine_outbox(self) -> EngineOutbox:
+        """Turns on their way to a context engine that commits them."""
 
     @property
     def events(self) -> EventStore:

@@ -21,6 +21,7 @@ from treadle.store.bindings import SqlBindings
 from treadle.store.check import StoreCheck, check_store
 from treadle.store.driver import Connection, Driver, load_migrations, load_queries
 from treadle.store.events import SqlEvents
+from treadle.store.outbox import SqlEngineOutbox
 from treadle.store.reports import SqlReports
 from treadle.store.sessions import SqlSessions
 from treadle.store.sqlite import ReaderPool, SqliteConnection, Synchronous, open_writer
@@ -66,6 +67,7 @@ class SqliteStore(Store):
         self._transcript = SqlTranscript(driver, self._events, clock=clock, ids=ids)
         self._bindings = SqlBindings(driver, clock=clock)
         self._reports = SqlReports(driver)
+        self._engine_outbox = SqlEngineOutbox(driver, clock=clock)
 
     @property
     def path(self) -> Path:
@@ -96,6 +98,11 @@ class SqliteStore(Store):
     def reports(self) -> SqlReports:
         """Context reports."""
         return self._reports
+
+    @property
+    def engine_outbox(self) -> SqlEngineOutbox:
+        """Turns on their way to a context engine that commits them."""
+        return self._engine_outbox
 
     @property
     def events(self) -> SqlEvents:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, overload
 
 from treadle.contract.store import TranscriptSnapshot
@@ -92,6 +92,15 @@ class SqlSnapshot(TranscriptSnapshot):
     def rows_read(self) -> int:
         """See `TranscriptSnapshot`."""
         return self._rows_read
+
+    def prefix(self, count: int) -> SqlSnapshot:
+        """See `TranscriptSnapshot`."""
+        kept = tuple(
+            replace(part, stop=min(part.stop, count))
+            for part in self._segments
+            if part.start < count
+        )
+        return SqlSnapshot(self._driver, self._session_id, kept)
 
     def entries(self, start: int, stop: int) -> tuple[Entry, ...]:
         """See `TranscriptSnapshot`; both ends are taken as those of a slice are."""

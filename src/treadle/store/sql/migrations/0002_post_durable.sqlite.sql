@@ -20,24 +20,28 @@ CREATE TABLE inbox (
 ) STRICT;
 CREATE INDEX inbox_open ON inbox (session_key, seq) WHERE state IN ('accepted', 'running');
 
--- Turns whose commit the context engine has not confirmed (S10, S11; B-37, B-38).
+-- Turns on their way to a context engine (S5, S10, S11; contract B-37, B-38, B-48).
 CREATE TABLE engine_outbox (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,  -- order of the commits of a session
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,  -- order of the commits
   session_id TEXT NOT NULL REFERENCES generations (session_id),
   run_id TEXT NOT NULL,
   engine_id TEXT NOT NULL,
   advancement_key TEXT NOT NULL UNIQUE,
-  payload_hash TEXT NOT NULL,
   state TEXT NOT NULL CHECK (
     state IN ('admitted', 'accepted', 'ready', 'blocked', 'committed', 'settled')
   ),
-  first_entry TEXT,                       -- of the turn: its first and last message entry
-  last_entry TEXT,
+  commits INTEGER NOT NULL,               -- whether the engine commits durably
+  is_heartbeat INTEGER NOT NULL,
+  first_entry TEXT NOT NULL,              -- of the turn: the user's entry
+  first_hash TEXT NOT NULL,               -- its content hash when the turn was admitted
+  last_entry TEXT,                        -- of the turn, once it is accepted
+  payload_hash TEXT,                      -- of what a commit sends, once it is accepted
   attempts INTEGER NOT NULL,
   changed_at REAL NOT NULL,
-  reason TEXT                             -- of the last failure
+  reason TEXT,                            -- of the last failure
+  UNIQUE (session_id, run_id)
 ) STRICT;
-CREATE INDEX engine_outbox_open ON engine_outbox (session_id, seq)
+CREATE INDEX engine_outbox_open ON engine_outbox (state, session_id, seq)
   WHERE state IN ('admitted', 'accepted', 'ready', 'blocked');
 
 -- Replies on their way to a channel (S12; INV-15).
