@@ -58,6 +58,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/turn/test_lanes.py::test_the_cap_holds_over_all_sessions",
         "tests/turn/test_run_attempt_context_engine.py::test_runs_of_one_session_go_one_after_another_and_sessions_side_by_side",
         "tests/turn/test_run_attempt_context_engine.py::test_two_sessions_run_at_the_same_time",
+        "tests/turn/test_session_lives.py::test_a_message_that_comes_meanwhile_is_said_in_the_new_generation",
     ],
     "A-15": [
         "tests/turn/test_lanes.py::test_the_cap_holds_over_all_sessions",
@@ -1497,10 +1498,28 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_foreign.py::test_reason_text_shows_no_secret_and_never_raises",
     ],
     "U-01": [
+        "tests/contract/test_store_lives.py::test_a_reset_removes_the_binding_and_keeps_what_was_said",
+        "tests/process/test_session_lives.py::test_after_a_reset_the_model_sees_nothing_of_what_was_said",
         "tests/turn/test_public_reports.py::test_a_reset_session_does_not_go_on_in_the_old_thread",
+        "tests/turn/test_session_lives.py::test_after_a_reset_the_next_turn_starts_a_thread",
     ],
     "U-03": [
+        "tests/contract/test_store_lives.py::test_a_generation_that_is_over_takes_no_binding_and_no_entry",
+        "tests/process/test_session_lives.py::test_after_a_reset_the_model_sees_nothing_of_what_was_said",
         "tests/turn/test_public_reports.py::test_a_reset_session_does_not_go_on_in_the_old_thread",
+        "tests/turn/test_session_lives.py::test_after_a_reset_the_next_turn_starts_a_thread",
+    ],
+    "U-04": [
+        "tests/contract/test_store_lives.py::test_a_cut_within_a_turn_is_refused_and_keeps_the_binding",
+        "tests/contract/test_store_lives.py::test_a_rewind_keeps_exactly_what_stands_up_to_the_entry",
+        "tests/process/test_session_lives.py::test_after_a_rewind_the_model_sees_exactly_what_was_kept",
+    ],
+    "U-05": [
+        "tests/contract/test_store_lives.py::test_a_deleted_session_is_gone_from_lists_and_searches_and_its_key_is_free",
+        "tests/contract/test_store_lives.py::test_a_deletion_that_fails_keeps_the_binding",
+    ],
+    "U-06": [
+        "tests/process/test_native_compaction.py::test_legacy_compacts_at_most_once_more_than_the_bare_client",
     ],
     "V-01": [
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
@@ -1689,7 +1708,7 @@ OUT_OF_SCOPE: dict[str, str] = {
     **with_reason(PROFILES, ["S-14"]),
     **with_reason(COMPACTION, ["T-01", "T-07"]),
     **with_reason(TRAJECTORY, ["T-09"]),
-    **with_reason(DURABLE, span("U-", 1, 8)),
+    **with_reason(DURABLE, ["U-02", "U-05", "U-08"]),
     **with_reason(SUPERVISION, ["U-07"]),
     **with_reason(COMPACTION, ["V-15"]),
     **with_reason(TOOLS, ["V-03", "V-04", "V-07", "V-08", "V-10", "V-11"]),

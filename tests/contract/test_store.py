@@ -162,7 +162,7 @@ async def test_title_and_settings_change_and_an_unknown_session_is_told(
     with pytest.raises(NotFound):
         await store.sessions.update(SessionKey("agent:main:no"), title="T")
     with pytest.raises(NotFound):
-        await store.sessions.new_generation(SessionKey("agent:main:no"))
+        await store.lives.reset(SessionKey("agent:main:no"))
 
 
 async def test_a_new_generation_is_empty_and_the_old_one_stays_readable(
@@ -170,7 +170,9 @@ async def test_a_new_generation_is_empty_and_the_old_one_stays_readable(
 ) -> None:
     await store.transcript.append(claim, [entry("k", "old words")])
 
-    fresh = await store.sessions.new_generation(KEY)
+    fresh = (await store.lives.reset(KEY)).after
+
+    assert fresh is not None
 
     assert (fresh.generation, fresh.entry_count) == (2, 0)
     assert fresh.id != session.id

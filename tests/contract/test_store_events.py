@@ -202,7 +202,7 @@ async def test_a_reset_begins_a_new_epoch_and_goes_on_counting(
     store: SqliteStore, session: SessionRecord
 ) -> None:
     """Ours: a client with an old cursor is given a snapshot, and no number ever comes twice."""
-    await store.sessions.new_generation(session.key)
+    await store.lives.reset(session.key)
     assert store.events.head(STREAM) == StreamHead(stream=STREAM, epoch=2, seq=2)
     [created, reset] = await store.events.read(STREAM, after=0)
     assert (created.epoch, reset.epoch, reset.type) == (1, 2, "session.reset")

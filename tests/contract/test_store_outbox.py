@@ -230,7 +230,8 @@ async def test_turns_wait_in_the_order_of_their_acceptance(
 async def test_a_reset_leaves_what_waits(store: SqliteStore, session: SessionRecord) -> None:
     """Ours: the turn was accepted; it goes out under the generation that it belongs to."""
     row = await turn(store, session, "r1")
-    fresh = await store.sessions.new_generation(KEY)
+    fresh = (await store.lives.reset(KEY)).after
+    assert fresh is not None
     await turn(store, fresh, "r2")
     waiting = store.engine_outbox.pending(KEY, ENGINE)
     assert keys(waiting) == ["r1", "r2"]

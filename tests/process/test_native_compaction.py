@@ -77,7 +77,7 @@ async def bare_compactions(codex_binary: Path, scratch: Path) -> int:
 async def test_legacy_compacts_at_most_once_more_than_the_bare_client(
     codex_binary: Path, scratch: Path
 ) -> None:
-    """Issue 2 done-when 5; D-55: the thread stays, nothing is injected anew."""
+    """Issue 2 done-when 5; D-55, U-06: the thread stays, nothing is injected anew."""
     bare = await bare_compactions(codex_binary, scratch)
     async with ScriptedModel() as model:
         model.fallback = answering

@@ -31,7 +31,7 @@ COMMANDS: Final[tuple[Listed, ...]] = (
     Listed(
         name="sessions",
         target=f"{_IN}.sessions:sessions",
-        about="List, show, search and export sessions.",
+        about="List, show, search, export and change sessions.",
     ),
     Listed(name="context", target=f"{_IN}.context:context", about="Show what the model was given."),
     Listed(name="engines", target=f"{_IN}.engines:engines", about="List the context engines."),

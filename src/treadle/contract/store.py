@@ -13,13 +13,17 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from treadle.contract.events import EventStore
 from treadle.contract.outbox import EngineOutbox
 from treadle.model.ids import AgentId, EntryId, RunId, SessionId, SessionKey, ThreadId, TurnId
 from treadle.model.json import JsonObject
 from treadle.model.message import Entry, Message, NewEntry
+from treadle.model.session import Origin
+
+if TYPE_CHECKING:
+    from treadle.contract.lives import LifeStore
 
 # ------------------------------------------------------------------------------------------
 # sessions
@@ -32,7 +36,7 @@ class SessionRecord:
     key: SessionKey
     id: SessionId
     generation: int
-    """1 for the first; a reset adds one and gives a new `id`."""
+    """1 for the first; a reset or a rewind adds one and gives a new `id`."""
 
     agent_id: AgentId
     owner: str
@@ -49,6 +53,9 @@ class SessionRecord:
     entry_count: int
     settings: JsonObject = field(default_factory=dict)
     """Session overrides: `model`, `effort`, `engine`."""
+
+    origin: Origin = "new"
+    """How the current generation began."""
 
 
 class SessionStore(Protocol):
@@ -71,12 +78,6 @@ class SessionStore(Protocol):
         self, key: SessionKey, *, title: str | None = None, settings: JsonObject | None = None
     ) -> SessionRecord:
         """Change title or settings. Raises: NotFound."""
-
-    async def new_generation(self, key: SessionKey) -> SessionRecord:
-        """Begin a new generation with an empty transcript.
-
-        The old one stays readable. Raises: NotFound.
-        """
 
 
 # ----------------------------------------------------------------------------------------
@@ -153,7 +154,10 @@ class TranscriptStore(Protocol):
     """The append-only tree of entries."""
 
     async def claim(self, session_id: SessionId, run_id: RunId) -> Claim:
-        """Take the session over; whoever held it before can no longer write."""
+        """Take the session over; whoever held it before can no longer write.
+
+        Raises: NotFound; ClaimLost for a generation that is no longer the session's (spec U-03).
+        """
 
     async def release(self, claim: Claim) -> None:
         """Give the claim back; a lost one is no error."""
@@ -427,3 +431,7 @@ class Store(Protocol):
     @property
     def events(self) -> EventStore:
         """Streams of durable events."""
+
+    @property
+    def lives(self) -> LifeStore:
+        """What happens to whole sessions."""

@@ -7,6 +7,7 @@ In one tree; it knows no live object, only ids and values.
     ├── UsageError                       a caller asked for something that cannot be (empty prompt,
     unknown key)
     │   ├── MessageTooLarge
+    │   ├── InvalidCut                   a transcript is not cut within a turn
     │   └── NotFound                     an unknown session, agent, engine, model …
     ├── PluginError                      an entry point that cannot be loaded
     ├── WireError                        the app-server as a process and a peer
@@ -45,6 +46,8 @@ In one tree; it knows no live object, only ids and values.
     ├── ToolError
     ├── InteractionError
     │   └── QuestionExpired
+    ├── SessionBusy                      a session with a run is not changed as a whole
+    ├── SessionExists
     ├── QueueFull
     └── DeliveryError
 
@@ -117,6 +120,12 @@ class NotFound(UsageError):
     """Nothing of that name exists."""
 
     code = "not_found"
+
+
+class InvalidCut(UsageError):
+    """The transcript cannot be cut there: a turn would be parted; nothing was changed."""
+
+    code = "session.invalid_cut"
 
 
 class PluginError(TreadleError):
@@ -373,6 +382,19 @@ class QuestionExpired(InteractionError):
     """Nobody answered in time, which is never consent."""
 
     code = "question.expired"
+
+
+class SessionBusy(TreadleError):
+    """The session has a run that is not over; nothing was changed."""
+
+    code = "session.busy"
+    retryable = True
+
+
+class SessionExists(TreadleError):
+    """There is a session of that key already; nothing was changed."""
+
+    code = "session.exists"
 
 
 class QueueFull(TreadleError):

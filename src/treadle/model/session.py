@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 from treadle.model.errors import UsageError
 from treadle.model.ids import AgentId, SessionKey
@@ -16,6 +17,9 @@ MAIN_AGENT = AgentId("main")
 
 DEFAULT_NAME = "main"
 """The session that is meant where none is named."""
+
+Origin = Literal["new", "reset", "rewind", "branch", "import"]
+"""How a generation of a session began."""
 
 _AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _NAME = re.compile(r"[^\W_][\w.:@+/-]{0,199}")

@@ -46,10 +46,19 @@ class Lanes:
 
         Cancel: while waiting, the place in the queue is given up; while held, both are released.
         """
+        async with self.hold_aside(key), self._global:
+            yield
+
+    @asynccontextmanager
+    async def hold_aside(self, key: SessionKey) -> AsyncIterator[None]:
+        """Hold the session's lane alone, for what is no run and must not wait for other sessions.
+
+        Cancel: as `hold`.
+        """
         lane = self._lanes.setdefault(key, _Lane())
         lane.users += 1
         try:
-            async with lane.lock, self._global:
+            async with lane.lock:
                 yield
         finally:
             lane.users -= 1

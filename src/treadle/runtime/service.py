@@ -21,6 +21,7 @@ from treadle.model.json import JsonValue
 from treadle.model.session import MAIN_AGENT, agent_id, session_name
 from treadle.runtime.accounts import Accounts
 from treadle.runtime.handle import RunHandle
+from treadle.runtime.lives import Lives
 from treadle.runtime.requests import RunRequest, checked_request
 from treadle.runtime.runs import Runs, RunServices, RunSite
 from treadle.runtime.sessions import Session
@@ -48,6 +49,8 @@ class Runtime:
         self._live: dict[RunId, RunHandle] = {}
         self.accounts = accounts
         """Signing in, signing out, who is signed in, and which models there are."""
+        self.lives = Lives(services.store, services.lanes, self._unfinished)
+        """What becomes of whole sessions; `Session` has the same by name."""
         self.streams = Streams(services.store.events)
         """What happens in all sessions, to be watched."""
 
@@ -148,6 +151,10 @@ class Runtime:
         self._live[handle.run_id] = handle
         self._group.start_soon(self._run, handle, checked, site)
         return handle
+
+    def _unfinished(self, key: SessionKey) -> int:
+        handles = self._live.values()
+        return sum(one.session_key == key and one.finished is None for one in handles)
 
     def _refuse_if_full(self, key: SessionKey) -> None:
         """Keep what waits bounded: a session takes one run and so many behind it."""

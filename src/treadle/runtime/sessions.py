@@ -12,16 +12,19 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
 from treadle.contract.harness import ProjectionMode
+from treadle.contract.lives import Turnover
 from treadle.contract.store import ContextReport, SessionRecord, Store
-from treadle.model.errors import NotFound
-from treadle.model.ids import SessionKey
+from treadle.model.errors import UsageError
+from treadle.model.ids import EntryId, SessionKey
 from treadle.model.json import JsonObject, JsonValue
 from treadle.model.message import Entry
-from treadle.model.session import SessionName
+from treadle.model.session import SessionName, session_name
+from treadle.model.text import truncate, without_surrogates
 from treadle.model.turn import entry_data
 from treadle.runtime.handle import RunHandle
+from treadle.runtime.lives import unknown_session
 from treadle.runtime.requests import RunRequest
-from treadle.runtime.runs import RunSite
+from treadle.runtime.runs import TITLE_CHARS, RunSite
 
 if TYPE_CHECKING:
     from treadle.runtime.service import Runtime
@@ -101,11 +104,48 @@ class Session:
         return await self._store.reports.get(record.id, turn)
 
     async def reset(self) -> SessionRecord:
-        """Begin a new generation.
+        """Begin a new generation, without entries and on a fresh thread; the old one stays stored.
 
-        Empty transcript, fresh thread; the old one stays stored. Raises: NotFound.
+        Raises: NotFound, SessionBusy while a run is not over.
         """
-        return await self._store.sessions.new_generation(self.key)
+        turned = await self._runtime.lives.reset(self.name)
+        assert turned.after is not None, "a reset ends a generation, not the session"
+        return turned.after
+
+    async def rewind(self, to: EntryId | int) -> Turnover:
+        """Go back: `to`, an entry by its id or its number (`depth`), becomes the last one.
+
+        The next turn sees exactly what is kept, on a fresh thread. What was left behind stays
+        stored, in the generation that this one replaces; its last entry's id leads back. Raises:
+        NotFound, InvalidCut within a turn, SessionBusy.
+        """
+        return await self._runtime.lives.rewind(self.name, to)
+
+    async def branch(self, to: str | None = None, *, at: EntryId | int | None = None) -> Session:
+        """Begin another session with what was said up to `at`, or with all, and return it.
+
+        `to` is its name or key; without one it gets this one's name and a number. Raises:
+        NotFound, InvalidCut within a turn, SessionExists, SessionBusy.
+        """
+        agent = self.name.agent_id
+        new = session_name(to, agent=agent) if to is not None else None
+        made = await self._runtime.lives.branch(self.name, new, at)
+        return self._runtime.session(made.key, owner=made.owner)
+
+    async def rename(self, title: str) -> SessionRecord:
+        """Give it another title. Raises: NotFound, UsageError for one without a sign."""
+        text = truncate(" ".join(without_surrogates(title).split()), TITLE_CHARS, "…")
+        if not text:
+            raise UsageError("the title is empty", next_step="Say what the session is about.")
+        await self._known()
+        return await self._store.sessions.update(self.key, title=text)
+
+    async def delete(self) -> Turnover:
+        """End the session: no list or search finds it, and its key is free.
+
+        What was said stays stored until it is purged. Raises: NotFound, SessionBusy.
+        """
+        return await self._runtime.lives.delete(self.name)
 
     async def export(self) -> AsyncIterator[str]:
         """Yield the session as JSON lines without line feeds.
@@ -136,11 +176,7 @@ class Session:
     async def _known(self) -> SessionRecord:
         record = await self.record()
         if record is None:
-            raise NotFound(
-                f"there is no session {self.key!r}",
-                next_step="treadle sessions list shows those that there are.",
-                session=self.key,
-            )
+            raise unknown_session(self.key)
         return record
 
 

@@ -36,3 +36,18 @@ def check_generation(connection: Connection, session_id: SessionId) -> None:
 def no_generation(session_id: SessionId) -> NotFound:
     """Return the error for a generation that is not known."""
     return NotFound(f"there is no session generation {session_id!r}", session_id=session_id)
+
+
+def check_current(connection: Connection, session_id: SessionId) -> None:
+    """Pass if it is the current generation of a session that is not deleted (spec U-03).
+
+    Raises: NotFound, ClaimLost.
+    """
+    row = connection.one("generation_is_current", session_id=session_id)
+    if row is None:
+        raise no_generation(session_id)
+    if not row[0]:
+        raise ClaimLost(
+            f"session generation {session_id!r} is over; nothing can be written to it any more",
+            session_id=session_id,
+        )

@@ -18,6 +18,7 @@ from anyio.from_thread import BlockingPortal
 from treadle.clock import Clock, Ids
 from treadle.contract.store import Store
 from treadle.store.bindings import SqlBindings
+from treadle.store.branches import SqlLives
 from treadle.store.check import StoreCheck, check_store
 from treadle.store.driver import Connection, Driver, load_migrations, load_queries
 from treadle.store.events import SqlEvents
@@ -68,6 +69,7 @@ class SqliteStore(Store):
         self._bindings = SqlBindings(driver, clock=clock)
         self._reports = SqlReports(driver)
         self._engine_outbox = SqlEngineOutbox(driver, clock=clock)
+        self._lives = SqlLives(driver, self._events, clock=clock, ids=ids)
 
     @property
     def path(self) -> Path:
@@ -108,6 +110,11 @@ class SqliteStore(Store):
     def events(self) -> SqlEvents:
         """Streams of durable events."""
         return self._events
+
+    @property
+    def lives(self) -> SqlLives:
+        """What happens to whole sessions."""
+        return self._lives
 
     async def check(self) -> StoreCheck:
         """Check the whole store and count what is in it; reads all of it, changes nothing."""

@@ -6,14 +6,16 @@ Knows nothing of the grammar of session keys, nor of who may see which session.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from treadle.clock import Clock, Ids
 from treadle.contract.events import GLOBAL_STREAM, NewEvent
 from treadle.contract.store import SessionRecord, SessionStore
 from treadle.model.errors import NotFound
-from treadle.model.ids import AgentId, SessionId, SessionKey, StreamId
-from treadle.model.json import JsonObject
+from treadle.model.ids import AgentId, EntryId, SessionId, SessionKey, StreamId
+from treadle.model.json import JsonObject, JsonValue
+from treadle.model.session import Origin
 from treadle.store.driver import Connection, Driver, Row
 from treadle.store.events import SqlEvents
 from treadle.store.rows import decoded_object, encoded
@@ -60,11 +62,14 @@ class SqlSessions(SessionStore):
                     cwd=cwd,
                     now=now,
                 )
-                _add_generation(connection, key, session_id, 1, now)
-                self._tell(connection, "session.created", _existing(connection, key))
+                new = NewGeneration(key=key, session_id=session_id, number=1, origin="new")
+                add_generation(connection, new, now)
+                tell_of_session(
+                    self._events, connection, "session.created", existing_session(connection, key)
+                )
             elif cwd is not None:
                 connection.run("change_session", key=key, cwd=cwd, title=None, settings=None)
-            return _existing(connection, key)
+            return existing_session(connection, key)
 
         return await self._written(key, find_or_make)
 
@@ -88,47 +93,14 @@ class SqlSessions(SessionStore):
         text = None if settings is None else encoded(settings)
 
         def change(connection: Connection) -> SessionRecord:
-            _existing(connection, key)
+            existing_session(connection, key)
             connection.run("change_session", key=key, cwd=None, title=title, settings=text)
             connection.run("touch_session", key=key, now=self._clock.now())
-            record = _existing(connection, key)
-            self._tell(connection, "session.updated", record)
+            record = existing_session(connection, key)
+            tell_of_session(self._events, connection, "session.updated", record)
             return record
 
         return await self._written(key, change)
-
-    async def new_generation(self, key: SessionKey) -> SessionRecord:
-        """See `SessionStore`."""
-
-        def reset(connection: Connection) -> SessionRecord:
-            generation = _existing(connection, key).generation + 1
-            session_id, now = self._ids.new(SESSION_PREFIX), self._clock.now()
-            _add_generation(connection, key, session_id, generation, now)
-            connection.run(
-                "activate_generation", key=key, session_id=session_id, generation=generation
-            )
-            connection.run("touch_session", key=key, now=now)
-            connection.run("renew_stream", stream=key)
-            record = _existing(connection, key)
-            self._tell(connection, "session.reset", record)
-            return record
-
-        return await self._written(key, reset)
-
-    def _tell(self, connection: Connection, kind: str, record: SessionRecord) -> None:
-        """Tell the session's watchers, and those of all sessions."""
-        event = NewEvent(
-            type=kind,
-            data={
-                "session_key": record.key,
-                "session_id": record.id,
-                "generation": record.generation,
-                "agent": record.agent_id,
-                "title": record.title,
-            },
-        )
-        for stream in (StreamId(record.key), GLOBAL_STREAM):
-            self._events.add(connection, stream, (event,))
 
     async def _written(
         self, key: SessionKey, job: Callable[[Connection], SessionRecord]
@@ -139,32 +111,75 @@ class SqlSessions(SessionStore):
             self._events.told(StreamId(key), GLOBAL_STREAM)
 
 
-def _add_generation(
-    connection: Connection, key: SessionKey, session_id: str, generation: int, now: float
+def tell_of_session(
+    events: SqlEvents, connection: Connection, kind: str, record: SessionRecord, **more: JsonValue
 ) -> None:
+    """Tell the session's watchers, and those of all sessions, within the transaction."""
+    data: JsonObject = {
+        "session_key": record.key,
+        "session_id": record.id,
+        "generation": record.generation,
+        "agent": record.agent_id,
+        "title": record.title,
+        **more,
+    }
+    for stream in (StreamId(record.key), GLOBAL_STREAM):
+        events.add(connection, stream, (NewEvent(type=kind, data=data),))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fork:
+    """Where a branch leaves another one; with the defaults, a branch of its own."""
+
+    parent: int | None = None
+    depth: int = 0
+    """Entries of the path that are kept."""
+
+    position: int = 0
+    """Messages among them."""
+
+    head: EntryId | None = None
+    """The last of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewGeneration:
+    """A generation that is about to be stored."""
+
+    key: SessionKey
+    session_id: str
+    number: int
+    origin: Origin
+    fork: Fork = Fork()
+
+
+def add_generation(connection: Connection, new: NewGeneration, now: float) -> None:
+    """Store a generation with its branch; its session is told of it elsewhere."""
     row = connection.one("next_branch")
     branch = 1 if row is None else row[0]
     connection.run(
         "add_generation",
-        session_id=session_id,
-        key=key,
-        generation=generation,
+        session_id=new.session_id,
+        key=new.key,
+        generation=new.number,
         branch=branch,
         now=now,
+        origin=new.origin,
     )
     connection.run(
         "add_branch",
         branch=branch,
-        session_id=session_id,
-        parent=None,
-        depth=0,
-        position=0,
-        head=None,
+        session_id=new.session_id,
+        parent=new.fork.parent,
+        depth=new.fork.depth,
+        position=new.fork.position,
+        head=new.fork.head,
         now=now,
     )
 
 
-def _existing(connection: Connection, key: SessionKey) -> SessionRecord:
+def existing_session(connection: Connection, key: SessionKey) -> SessionRecord:
+    """Return the session as it stands. Raises: NotFound."""
     row = connection.one("session_by_key", key=key)
     if row is None:
         raise NotFound(
@@ -188,4 +203,5 @@ def _record(row: Row) -> SessionRecord:
         updated_at=row[8],
         entry_count=row[9],
         settings=decoded_object(row[10]),
+        origin=row[11],
     )

@@ -118,7 +118,7 @@ class SqlSnapshot(TranscriptSnapshot):
             wanted = json.dumps(ids[low:high])
 
             def find(connection: Connection, wanted: str = wanted) -> list[Row]:
-                return connection.rows("entries_by_id", session_id=self._session_id, ids=wanted)
+                return connection.rows("entries_by_id", ids=wanted)
 
             for row in self._count(self._driver.read_now(find)):
                 if self._holds(branch=row[17], position=row[3]):

@@ -5,6 +5,7 @@ Knows nothing of what entries mean, of engines or of Codex; keys, hashes and ord
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -23,7 +24,7 @@ from treadle.contract.store import (
 )
 from treadle.model.ids import EntryId, RunId, SessionId, SessionKey, StreamId, ThreadId
 from treadle.model.message import Entry, Message, NewEntry
-from treadle.store.claims import check_claim, check_generation, no_generation
+from treadle.store.claims import check_claim, check_current, check_generation, no_generation
 from treadle.store.driver import Connection, Driver, Row
 from treadle.store.events import SqlEvents
 from treadle.store.rows import PreparedEntry, entry_from_row, prepared
@@ -48,10 +49,10 @@ class SqlTranscript(TranscriptStore):
         self._ids = ids
 
     async def claim(self, session_id: SessionId, run_id: RunId) -> Claim:
-        """See `TranscriptStore`. Raises: NotFound."""
+        """See `TranscriptStore`."""
 
         def take(connection: Connection) -> Claim:
-            check_generation(connection, session_id)
+            check_current(connection, session_id)
             now = self._clock.now()
             connection.run("take_claim", session_id=session_id, run_id=run_id, now=now)
             connection.run("touch_generation", session_id=session_id, now=now)
@@ -97,7 +98,7 @@ class SqlTranscript(TranscriptStore):
 
         def store(connection: Connection) -> tuple[Entry, ...]:
             check_claim(connection, claim)
-            appender = _Appender(connection, claim.session_id, self._ids, self._clock.now())
+            appender = Appender(connection, claim.session_id, self._ids, self._clock.now())
             stored = appender.add(new)
             told = (_committed(entry, claim.run_id) for entry in appender.added)
             self._events.add(connection, stream, told)
@@ -151,8 +152,10 @@ class SqlTranscript(TranscriptStore):
     async def search(self, query: SearchQuery) -> tuple[SearchHit, ...]:
         """See `TranscriptStore`; how text becomes words is told in `store.search`.
 
-        All generations and branches are searched. A query without any text lists the newest
-        entries that fit the rest; one of signs alone fits nothing. Both ends of the time count in.
+        All generations and branches are searched, and in one session what it shares with the one
+        that it branched from; what only deleted sessions hold is not found. A query without any
+        text lists the newest entries that fit the rest; one of signs alone fits nothing. Both ends
+        of the time count in.
         """
         wanted = terms(query.text)
         if not wanted and query.text.strip():
@@ -167,6 +170,7 @@ class SqlTranscript(TranscriptStore):
                 "since": query.since,
                 "until": query.until,
                 "limit": max(0, query.limit),
+                "inherited": _inherited(connection, query.session_key),
             }
             if wanted:
                 rows = connection.rows("search_entries", words=match_expression(wanted), **filters)
@@ -178,7 +182,7 @@ class SqlTranscript(TranscriptStore):
 
 
 @dataclass(slots=True)
-class _Appender:
+class Appender:
     """Appends to one branch inside one transaction."""
 
     connection: Connection
@@ -274,6 +278,15 @@ def _hold(connection: Connection, thread_id: ThreadId, entries: Sequence[Entry])
 def _path(connection: Connection, session_id: SessionId) -> list[Row]:
     check_generation(connection, session_id)
     return connection.rows("branch_path", session_id=session_id)
+
+
+def _inherited(connection: Connection, key: SessionKey | None) -> str:
+    """Return the path of a session as JSON: pairs of a branch and the depth at which it ends."""
+    row = None if key is None else connection.one("session_by_key", key=key)
+    if row is None:
+        return "[]"
+    path = segments_of(connection.rows("branch_path", session_id=row[1]))
+    return json.dumps([[part.branch, part.stop_depth] for part in path])
 
 
 def _hit(row: Row, wanted: Sequence[Term]) -> SearchHit:

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 COMMANDS: Final = {
     "/help": "show these commands",
     "/new": "begin a new generation: empty transcript, fresh thread; the old one stays stored",
+    "/reset": "the same",
+    "/rewind": "N: go back, entry N becomes the last one (treadle sessions show numbers them)",
+    "/branch": "[N]: go on in a new session that begins with the entries up to N, or all",
+    "/rename": "TITLE: give the session another title",
     "/status": "show the session, the engine and what runs",
     "/context": "show what the model was given in the last turn",
     "/quit": "leave; the session is kept (Ctrl-D does the same)",
@@ -191,8 +195,8 @@ class Talk:
                 for command, about in COMMANDS.items():
                     self._output.say(f"  {command:<10}{about}")
                 self._output.say("  //text    send /text to the model")
-            case "/new":
-                await self._new()
+            case "/new" | "/reset" | "/rewind" | "/branch" | "/rename":
+                await self._change(name, text[len(name) :].strip())
             case "/status":
                 await self._status()
             case "/context":
@@ -203,12 +207,42 @@ class Talk:
                 self._output.say(f"There is no command {name}; nothing was sent.{hint}")
         return True
 
-    async def _new(self) -> None:
+    async def _change(self, name: str, argument: str) -> None:
+        """Do something with the session as a whole; a refusal is shown and changes nothing."""
+        from treadle.cli.failure import failure_from_error, show_failure
+        from treadle.model.errors import TreadleError
+
         if await self._session.record() is None:
-            self._output.say("This session is new already.")
+            self._output.say("This session is new; there is nothing in it yet.")
             return
-        record = await self._session.reset()
-        self._output.say(f"Generation {record.generation} begins; the earlier ones stay stored.")
+        try:
+            said = await self._changed(name, argument)
+        except TreadleError as error:
+            show_failure(self._output, failure_from_error(error), as_json=False)
+        else:
+            self._output.say(said)
+
+    async def _changed(self, name: str, argument: str) -> str:
+        from treadle.cli.commands.session_lives import (
+            branched_line,
+            place,
+            reset_line,
+            rewound_line,
+        )
+        from treadle.model.errors import UsageError
+
+        if name in {"/new", "/reset"}:
+            return reset_line(await self._session.reset())
+        if name == "/rename":
+            return f"The session is titled {(await self._session.rename(argument)).title!r}."
+        if name == "/rewind":
+            if not argument:
+                raise UsageError("/rewind needs the number of an entry", next_step="Try /rewind 3.")
+            return rewound_line(await self._session.rewind(place(argument)))
+        self._session = await self._session.branch(at=place(argument) if argument else None)
+        record = await self._session.record()
+        assert record is not None, "it was made a moment ago"
+        return branched_line(record)
 
     async def _status(self) -> None:
         from treadle.cli.render import value_lines

@@ -1,15 +1,16 @@
-"""`treadle sessions`: list, show, search and export. Changes nothing."""
+"""`treadle sessions`: list, show, search and export change nothing; the others say what they do."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from treadle.cli import options
+from treadle.cli.commands.session_lives import COMMANDS, record_json
 from treadle.cli.invocation import Invocation
+from treadle.cli.opened import with_runtime
 
 if TYPE_CHECKING:
     from treadle.contract.store import SearchHit, SessionRecord
@@ -22,18 +23,11 @@ TITLE_CHARS = 60
 
 @click.group()
 def sessions() -> None:
-    """List, show, search and export sessions."""
+    """List, show, search, export and change sessions."""
 
 
-def _with_runtime(invocation: Invocation, job: Callable[[Runtime], Awaitable[int]]) -> int:
-    from treadle.cli.running import Stop, run_async
-
-    async def opened(stop: Stop) -> int:
-        del stop
-        async with invocation.runtime() as runtime:
-            return await job(runtime)
-
-    return run_async(opened)
+for _command in COMMANDS:
+    sessions.add_command(_command)
 
 
 @sessions.command("list")
@@ -55,7 +49,7 @@ def list_sessions(invocation: Invocation, agent: str | None, limit: int, as_json
             runtime.settings.agent(agent)
         records = await runtime.sessions(agent=agent, limit=limit)
         if as_json:
-            invocation.output.json({"items": [_record_json(r) for r in records], "next": None})
+            invocation.output.json({"items": [record_json(r) for r in records], "next": None})
         elif records:
             invocation.output.table([
                 ("SESSION", "ENTRIES", "LAST USED", "TITLE"),
@@ -65,7 +59,7 @@ def list_sessions(invocation: Invocation, agent: str | None, limit: int, as_json
             invocation.output.say('There is no session yet. Begin one: treadle run "Hello"')
         return 0
 
-    return _with_runtime(invocation, job)
+    return with_runtime(invocation, job)
 
 
 @sessions.command("show")
@@ -99,10 +93,10 @@ def show_session(
                     _print_entry(invocation, entry)
             page = await held.entries(after_depth=page[-1].depth)
         if as_json and record is not None:
-            invocation.output.json({**_record_json(record), "items": shown, "next": None})
+            invocation.output.json({**record_json(record), "items": shown, "next": None})
         return 0
 
-    return _with_runtime(invocation, job)
+    return with_runtime(invocation, job)
 
 
 @sessions.command("search")
@@ -153,7 +147,7 @@ def search_sessions(
             invocation.output.say("Nothing fits.")
         return 0
 
-    return _with_runtime(invocation, job)
+    return with_runtime(invocation, job)
 
 
 @sessions.command("export")
@@ -170,7 +164,7 @@ def export_session(invocation: Invocation, session: str, agent: str) -> int:
             invocation.output.raw(line)
         return 0
 
-    return _with_runtime(invocation, job)
+    return with_runtime(invocation, job)
 
 
 def _row(record: SessionRecord) -> tuple[str, str, str, str]:
@@ -182,21 +176,6 @@ def _row(record: SessionRecord) -> tuple[str, str, str, str]:
 
 def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
-
-
-def _record_json(record: SessionRecord) -> dict[str, JsonValue]:
-    return {
-        "key": record.key,
-        "id": record.id,
-        "generation": record.generation,
-        "agent": record.agent_id,
-        "owner": record.owner,
-        "cwd": record.cwd,
-        "title": record.title,
-        "created_at": record.created_at,
-        "updated_at": record.updated_at,
-        "entry_count": record.entry_count,
-    }
 
 
 def _hit_json(hit: SearchHit) -> dict[str, JsonValue]:

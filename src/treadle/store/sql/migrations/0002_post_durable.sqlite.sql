@@ -99,3 +99,15 @@ CREATE TABLE stream_events (
   data TEXT NOT NULL,                     -- JSON object
   PRIMARY KEY (stream, seq)
 ) STRICT, WITHOUT ROWID;
+
+-- How a generation began. Whence a rewound or branched one comes, the parent of its branch tells.
+ALTER TABLE generations ADD COLUMN origin TEXT NOT NULL DEFAULT 'new' CHECK (
+  origin IN ('new', 'reset', 'rewind', 'branch', 'import')
+);
+UPDATE generations SET origin = 'reset' WHERE generation > 1;
+
+-- A deleted session keeps its transcript, under a key that nobody can name, until it is purged.
+ALTER TABLE sessions ADD COLUMN deleted_key TEXT;  -- the key that it had; NULL while it lives
+ALTER TABLE sessions ADD COLUMN deleted_at REAL;
+CREATE INDEX sessions_deleted ON sessions (deleted_key) WHERE deleted_key IS NOT NULL;
+CREATE INDEX branches_by_parent ON branches (parent) WHERE parent IS NOT NULL;

@@ -1,6 +1,6 @@
 -- session_by_key: Find a session with the number of entries of its current generation.
 SELECT s.key, s.session_id, s.generation, s.agent_id, s.owner, s.cwd, s.title, s.created_at,
-  s.updated_at, b.entry_count, s.settings
+  s.updated_at, b.entry_count, s.settings, g.origin
 FROM sessions s
 JOIN generations g ON g.session_id = s.session_id
 JOIN branches b ON b.branch = g.branch
@@ -8,11 +8,12 @@ WHERE s.key = :key;
 
 -- sessions_by_use: List sessions, the last used first, of one agent or owner where one is given.
 SELECT s.key, s.session_id, s.generation, s.agent_id, s.owner, s.cwd, s.title, s.created_at,
-  s.updated_at, b.entry_count, s.settings
+  s.updated_at, b.entry_count, s.settings, g.origin
 FROM sessions s
 JOIN generations g ON g.session_id = s.session_id
 JOIN branches b ON b.branch = g.branch
-WHERE (:agent_id IS NULL OR s.agent_id = :agent_id) AND (:owner IS NULL OR s.owner = :owner)
+WHERE s.deleted_key IS NULL
+  AND (:agent_id IS NULL OR s.agent_id = :agent_id) AND (:owner IS NULL OR s.owner = :owner)
 ORDER BY s.used_seq DESC
 LIMIT :limit;
 
@@ -23,8 +24,8 @@ VALUES (:key, :session_id, 1, :agent_id, :owner, :cwd, '', :now, :now,
   (SELECT coalesce(max(used_seq), 0) + 1 FROM sessions), '{}');
 
 -- add_generation: Store a generation whose active branch is the given one.
-INSERT INTO generations (session_id, session_key, generation, branch, created_at)
-VALUES (:session_id, :key, :generation, :branch, :now);
+INSERT INTO generations (session_id, session_key, generation, branch, created_at, origin)
+VALUES (:session_id, :key, :generation, :branch, :now, :origin);
 
 -- next_branch: Choose the number of the next branch.
 SELECT coalesce(max(branch), 0) + 1 FROM branches;

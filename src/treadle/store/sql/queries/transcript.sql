@@ -68,48 +68,78 @@ FROM entries WHERE branch = :branch AND depth >= :start AND depth < :stop
 ORDER BY depth
 LIMIT :limit;
 
--- entries_by_id: Read messages of a generation by their ids, given as a JSON array.
+-- entries_by_id: Read messages by their ids, given as a JSON array, each with its branch.
 SELECT e.id, e.session_id, e.depth, e.position, e.parent, e.kind, e.key, e.role, e.host_only,
   e.content_hash, e.thread_id, e.turn_id, e.run_id, e.created_at, e.meta, e.content, e.raw_items,
   e.branch
 FROM json_each(:ids) wanted CROSS JOIN entries e ON e.id = wanted.value
-WHERE e.session_id = :session_id AND e.position IS NOT NULL;
+WHERE e.position IS NOT NULL;
 
--- search_entries: Find entries by words and by what is known of them, best first, then newest.
+-- search_entries: Find entries that a living session holds by words and more, best first, then newest.
 WITH best AS (
-  SELECT e.seq, bm25(entry_words) AS rank, s.key
+  SELECT e.seq, bm25(entry_words) AS rank, coalesce(:session_key, iif(s.deleted_key IS NULL, s.key, (
+    WITH RECURSIVE holding (branch) AS (
+      SELECT e.branch
+      UNION ALL
+      SELECT b.branch FROM holding h
+      JOIN branches b ON b.parent = h.branch AND b.fork_depth > e.depth
+    )
+    SELECT min(o.key) FROM holding h
+    JOIN branches b ON b.branch = h.branch
+    JOIN generations og ON og.session_id = b.session_id
+    JOIN sessions o ON o.key = og.session_key
+    WHERE o.deleted_key IS NULL
+  ))) AS shown_in
   FROM entry_words w
   JOIN entries e ON e.seq = w.rowid
   JOIN generations g ON g.session_id = e.session_id
   JOIN sessions s ON s.key = g.session_key
   WHERE entry_words MATCH :words
-    AND (:session_key IS NULL OR s.key = :session_key)
+    AND (:session_key IS NULL OR s.key = :session_key OR EXISTS (
+      SELECT 1 FROM json_each(:inherited) i
+      WHERE i.value ->> 0 = e.branch AND i.value ->> 1 > e.depth))
     AND (:agent_id IS NULL OR s.agent_id = :agent_id)
     AND (:owner IS NULL OR s.owner = :owner)
     AND (:role IS NULL OR e.role = :role)
     AND (:since IS NULL OR e.created_at >= :since)
     AND (:until IS NULL OR e.created_at <= :until)
+    AND shown_in IS NOT NULL
   ORDER BY rank, e.seq DESC
   LIMIT :limit
 )
 SELECT e.id, e.session_id, e.depth, e.position, e.parent, e.kind, e.key, e.role, e.host_only,
   e.content_hash, e.thread_id, e.turn_id, e.run_id, e.created_at, e.meta, e.content, e.raw_items,
-  best.key
+  best.shown_in
 FROM best JOIN entries e ON e.seq = best.seq
 ORDER BY best.rank, best.seq DESC;
 
--- recent_entries: List entries by what is known of them, the newest first.
+-- recent_entries: List entries that a living session holds by what is known of them, newest first.
 SELECT e.id, e.session_id, e.depth, e.position, e.parent, e.kind, e.key, e.role, e.host_only,
   e.content_hash, e.thread_id, e.turn_id, e.run_id, e.created_at, e.meta, e.content, e.raw_items,
-  s.key
+  coalesce(:session_key, iif(s.deleted_key IS NULL, s.key, (
+    WITH RECURSIVE holding (branch) AS (
+      SELECT e.branch
+      UNION ALL
+      SELECT b.branch FROM holding h
+      JOIN branches b ON b.parent = h.branch AND b.fork_depth > e.depth
+    )
+    SELECT min(o.key) FROM holding h
+    JOIN branches b ON b.branch = h.branch
+    JOIN generations og ON og.session_id = b.session_id
+    JOIN sessions o ON o.key = og.session_key
+    WHERE o.deleted_key IS NULL
+  ))) AS shown_in
 FROM entries e
 JOIN generations g ON g.session_id = e.session_id
 JOIN sessions s ON s.key = g.session_key
-WHERE (:session_key IS NULL OR s.key = :session_key)
+WHERE (:session_key IS NULL OR s.key = :session_key OR EXISTS (
+    SELECT 1 FROM json_each(:inherited) i
+    WHERE i.value ->> 0 = e.branch AND i.value ->> 1 > e.depth))
   AND (:agent_id IS NULL OR s.agent_id = :agent_id)
   AND (:owner IS NULL OR s.owner = :owner)
   AND (:role IS NULL OR e.role = :role)
   AND (:since IS NULL OR e.created_at >= :since)
   AND (:until IS NULL OR e.created_at <= :until)
+  AND shown_in IS NOT NULL
 ORDER BY e.seq DESC
 LIMIT :limit;
