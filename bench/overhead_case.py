@@ -164,6 +164,13 @@ def note(side: Side, seen: dict[str, float], begun: float, took: float, cpu_s: f
 
 @asynccontextmanager
 async def open_treadle(place: Path, work: Path, model: Model) -> AsyncIterator[Treadle]:
+    async with treadle_over(place, model) as runtime:
+        yield Treadle(runtime, model, work)
+
+
+@asynccontextmanager
+async def treadle_over(place: Path, model: Model) -> AsyncIterator[Runtime]:
+    """Open Treadle with the state directory of a place over the scripted model."""
     state = place / "state"
     home = state / "agents" / "main" / "codex"
     write_config(home, provider_config(model.base_url))
@@ -175,7 +182,7 @@ async def open_treadle(place: Path, work: Path, model: Model) -> AsyncIterator[T
         ("plugins", "entries", "window", "config", "size"): WINDOW_SIZE,
     }
     async with open_runtime(state_dir=state, overrides=overrides) as runtime:
-        yield Treadle(runtime, model, work)
+        yield runtime
 
 
 @asynccontextmanager
