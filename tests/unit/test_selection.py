@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -173,6 +173,79 @@ def test_a_named_runtime_that_does_not_support_the_route_fails_the_run() -> None
     picky = Harness(id="codex", support=Support(supported=False, reason="too old"))
     with pytest.raises(HarnessUnavailable, match="too old"):
         select(RuntimePolicy(model="codex"), OPENAI, [picky, BUILT_IN])
+
+
+ANSWERS: dict[str, tuple[SupportQuery, Support]] = {
+    "by name": (
+        SupportQuery(model=OTHER, requested="codex"),
+        Support(supported=True, priority=100),
+    ),
+    "its own route": (
+        SupportQuery(model=OPENAI, provider_config={"baseUrl": "https://api.openai.com/v1"}),
+        Support(supported=True, priority=100),
+    ),
+    "another provider": (
+        SupportQuery(model=OTHER),
+        Support(supported=False, reason="'anthropic' is no provider of Codex's own"),
+    ),
+    "another address": (
+        SupportQuery(model=OPENAI, provider_config={"baseUrl": "https://example.org"}),
+        Support(supported=False, reason="the base URL is not OpenAI's own"),
+    ),
+    "authored headers": (
+        SupportQuery(model=OPENAI, provider_config={"headers": True}),
+        Support(supported=False, reason="the provider sets headers"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("query", "expected"), ANSWERS.values(), ids=ANSWERS.keys())
+def test_an_answer_is_a_priority_or_a_reason(query: SupportQuery, expected: Support) -> None:
+    """Spec A-10: nothing else in it; Codex sends no request to another runtime (A-07)."""
+    assert codex_support(query) == expected
+
+
+PICKY = Support(supported=False, reason="no such model", fallback_runtime="openclaw")
+UNABLE = Harness(id="openclaw", support=Support(supported=False, reason="no key"))
+
+
+def test_the_built_in_runtime_takes_over_only_exactly_what_was_asked() -> None:
+    """Spec A-10, A-07: named by who refuses, and able to."""
+    asked: list[SupportQuery] = []
+
+    class BuiltIn(Harness):
+        def supports(self, query: SupportQuery) -> Support:
+            asked.append(query)
+            return Support(supported=True)
+
+    config = {"baseUrl": "https://example.org"}
+    policy = RuntimePolicy(provider="picky")
+    harnesses = [Harness(id="picky", support=PICKY), BuiltIn(id="openclaw")]
+    chosen = select(policy, OTHER, harnesses, provider_config=config)
+    assert (chosen.harness_id, chosen.source, chosen.model) == ("openclaw", "provider", OTHER)
+    assert "no such model" in chosen.warnings[0]
+    assert asked == [SupportQuery(model=OTHER, provider_config=config, requested="openclaw")]
+
+
+@pytest.mark.parametrize(
+    ("harnesses", "says"),
+    [
+        ([Harness(id="picky", support=PICKY), UNABLE], "no such model"),
+        ([Harness(id="picky", support=PICKY)], "no such model"),
+        ([Harness(id="picky", support=replace(PICKY, fallback_runtime=None)), BUILT_IN], "model"),
+    ],
+    ids=["it cannot", "it is not there", "nobody named it"],
+)
+def test_a_refusal_stands_where_nobody_can_take_over(harnesses: list[Harness], says: str) -> None:
+    """Spec A-10, A-07."""
+    with pytest.raises(HarnessUnavailable, match=says):
+        select(RuntimePolicy(provider="picky"), OTHER, harnesses)
+
+
+def test_what_nobody_claims_is_refused_where_the_built_in_runtime_cannot_run_it() -> None:
+    """Spec A-10, A-03."""
+    with pytest.raises(HarnessUnavailable, match="cannot run it"):
+        select(RuntimePolicy(), OTHER, [CODEX, UNABLE])
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,10 @@ class Support:
     supported: bool
     priority: int = 0
     reason: str | None = None
+    """Why it is not supported, in words for a person."""
+
+    fallback_runtime: Literal["openclaw"] | None = None
+    """Named by a harness that refuses, where the built-in one can take exactly this request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,11 +89,15 @@ def select(
     if wanted not in by_id:
         raise _missing(wanted, sorted(by_id))
     requested: Runtime = "codex" if wanted == CODEX else "openclaw"
-    support = by_id[wanted].supports(
-        SupportQuery(model=bare, provider_config=provider_config, requested=requested)
-    )
+    query = SupportQuery(model=bare, provider_config=provider_config, requested=requested)
+    support = by_id[wanted].supports(query)
     if not support.supported:
         why = support.reason or "no reason given"
+        if support.fallback_runtime == BUILT_IN and _built_in_runs(by_id, query):
+            said = f"the runtime {wanted!r} cannot run {_named(bare)}: {why}; {BUILT_IN!r} does"
+            return Selection(
+                harness_id=BUILT_IN, source=source, model=bare, warnings=(*warnings, said)
+            )
         raise HarnessUnavailable(
             f"the runtime {wanted!r} cannot run {_named(bare)}: {why}",
             next_step="Choose another model with `--model`, or another `agentRuntime.id`.",
@@ -174,15 +178,22 @@ def _claimed(by_id: Mapping[str, AgentHarness], query: SupportQuery) -> str:
     if able:
         best = max(priority for priority, _ in able)
         return next(name for priority, name in able if priority == best)
-    if BUILT_IN in by_id:
+    if _built_in_runs(by_id, query):
         return BUILT_IN
     reasons = "; ".join(f"{name}: {claim.reason}" for name, claim in claims.items())
+    what = "cannot run it" if BUILT_IN in by_id else "is not part of this version"
     raise HarnessUnavailable(
         f"no runtime claims {_named(query.model)} ({reasons or 'none is registered'}),"
-        f" and the built-in runtime {BUILT_IN!r} is not part of this version",
+        f" and the built-in runtime {BUILT_IN!r} {what}",
         next_step=f"Set `agentRuntime.id` to {CODEX!r} on the provider or the model.",
         runtime=AUTO,
     )
+
+
+def _built_in_runs(by_id: Mapping[str, AgentHarness], query: SupportQuery) -> bool:
+    """Whether the built-in runtime is there and takes exactly this request (spec A-10)."""
+    built_in = by_id.get(BUILT_IN)
+    return built_in is not None and built_in.supports(replace(query, requested=BUILT_IN)).supported
 
 
 def _missing(wanted: str, known: list[str]) -> HarnessUnavailable:
