@@ -20,6 +20,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "A-03": [
         "tests/unit/test_selection.py::test_selection",
+        "tests/unit/test_selection.py::test_what_nobody_claims_is_refused_where_the_built_in_runtime_cannot_run_it",
     ],
     "A-04": [
         "tests/unit/test_config_records.py::test_a_whole_agent_runtime_is_the_last_resort",
@@ -39,10 +40,17 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "A-07": [
         "tests/unit/test_selection.py::test_a_named_runtime_that_does_not_support_the_route_fails_the_run",
+        "tests/unit/test_selection.py::test_a_refusal_stands_where_nobody_can_take_over",
+        "tests/unit/test_selection.py::test_an_answer_is_a_priority_or_a_reason",
+        "tests/unit/test_selection.py::test_the_built_in_runtime_takes_over_only_exactly_what_was_asked",
         "tests/unit/test_selection.py::test_what_cannot_run_fails_early_with_a_next_step",
     ],
     "A-10": [
+        "tests/unit/test_selection.py::test_a_refusal_stands_where_nobody_can_take_over",
+        "tests/unit/test_selection.py::test_an_answer_is_a_priority_or_a_reason",
         "tests/unit/test_selection.py::test_selection",
+        "tests/unit/test_selection.py::test_the_built_in_runtime_takes_over_only_exactly_what_was_asked",
+        "tests/unit/test_selection.py::test_what_nobody_claims_is_refused_where_the_built_in_runtime_cannot_run_it",
     ],
     "A-11": [
         "tests/unit/test_selection.py::test_official_routes",
@@ -84,6 +92,8 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_turn_machine.py::test_each_row_of_the_turn_table_holds",
     ],
     "A-19": [
+        "tests/process/test_settlement.py::test_a_whole_answer_outlives_its_settlement_and_is_written_by_the_next_run",
+        "tests/process/test_settlement.py::test_after_an_abort_settlement_has_a_short_time_of_its_own",
         "tests/unit/test_turn_machine.py::test_each_row_of_the_turn_table_holds",
     ],
     "A-20": [
@@ -629,14 +639,17 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_turn_machine.py::test_each_row_of_the_turn_table_holds",
     ],
     "D-42": [
+        "tests/turn/test_long_contexts.py::test_the_configured_reserve_decides_how_much_context_is_quoted",
         "tests/unit/test_projection_hostile.py::test_ten_megabytes_are_cut_to_the_limit_and_say_so",
         "tests/unit/test_projection_prompt.py::test_limits_follow_the_budget",
         "tests/unit/test_public_reports.py::test_a_projection_is_never_larger_than_the_window_it_goes_into",
     ],
     "D-43": [
+        "tests/turn/test_long_contexts.py::test_the_configured_reserve_decides_how_much_context_is_quoted",
         "tests/unit/test_projection_prompt.py::test_limits_follow_the_budget",
     ],
     "D-44": [
+        "tests/turn/test_long_contexts.py::test_the_configured_reserve_decides_how_much_context_is_quoted",
         "tests/unit/test_projection_prompt.py::test_reserve_comes_from_the_two_settings",
     ],
     "D-45": [
@@ -1159,6 +1172,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_lifecycle.py::test_fallback_data_is_handed_over_where_the_mirror_failed",
     ],
     "I-03": [
+        "tests/process/test_settlement.py::test_a_whole_answer_outlives_its_settlement_and_is_written_by_the_next_run",
         "tests/turn/test_mirror_faults.py::test_a_mirror_that_cannot_be_written_costs_no_reply",
         "tests/unit/test_lifecycle.py::test_fallback_data_is_handed_over_where_the_mirror_failed",
     ],
@@ -1558,9 +1572,11 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
     ],
     "V-10": [
+        "tests/unit/test_config_records.py::test_a_key_has_its_default_is_read_checked_and_shown",
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
     ],
     "V-11": [
+        "tests/unit/test_config_records.py::test_a_key_has_its_default_is_read_checked_and_shown",
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
     ],
     "V-12": [
@@ -1574,9 +1590,12 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
     ],
     "V-14": [
+        "tests/unit/test_config_records.py::test_a_key_has_its_default_is_read_checked_and_shown",
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
     ],
     "V-15": [
+        "tests/turn/test_long_contexts.py::test_the_configured_reserve_decides_how_much_context_is_quoted",
+        "tests/unit/test_config_records.py::test_a_key_has_its_default_is_read_checked_and_shown",
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
     ],
     "V-16": [
@@ -1590,6 +1609,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
     ],
     "V-19": [
+        "tests/unit/test_config_records.py::test_a_key_has_its_default_is_read_checked_and_shown",
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
     ],
     "V-30": [
@@ -1684,7 +1704,6 @@ def with_reason(reason: str, *groups: list[str]) -> dict[str, str]:
 # Later lines win: an area first, then the ids of it that another part brings.
 OUT_OF_SCOPE: dict[str, str] = {
     **with_reason(COMPACTION, span("A-", 1, 13), ["A-26", "A-28", "A-30"]),
-    **with_reason(DURABLE, ["A-19"]),
     **with_reason(TOOLS, ["A-25"]),
     **with_reason(COMPACTION, ["B-17", "B-18", "B-26"]),
     **with_reason(DURABLE, ["B-20", "B-21"], span("B-", 34, 39)),

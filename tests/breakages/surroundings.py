@@ -22,6 +22,33 @@ SURROUNDINGS: Final = (
         (f"{_SELECTION}::test_a_named_runtime_that_does_not_support_the_route_fails_the_run",),
     ),
     Breakage(
+        "fall-back-to-a-runtime-that-cannot",
+        "A-10",
+        "harness/selection.py",
+        "if support.fallback_runtime == BUILT_IN and _built_in_runs(by_id, query):",
+        "if support.fallback_runtime == BUILT_IN:",
+        (f"{_SELECTION}::test_a_refusal_stands_where_nobody_can_take_over",),
+    ),
+    Breakage(
+        "let-a-key-do-nothing-in-silence",
+        "V-14",
+        "config/tables.py",
+        "if not about.in_effect:",
+        "if about.in_effect is None:",
+        (f"{_RECORDS}::test_a_key_has_its_default_is_read_checked_and_shown",),
+    ),
+    Breakage(
+        "quote-without-the-configured-reserve",
+        "V-15",
+        "harness/codex/prepare.py",
+        "reserve_tokens_from(compaction.reserve_tokens, compaction.reserve_tokens_floor)",
+        "reserve_tokens_from(None, None)",
+        (
+            "tests/turn/test_long_contexts.py"
+            "::test_the_configured_reserve_decides_how_much_context_is_quoted",
+        ),
+    ),
+    Breakage(
         "forget-what-codex-models-mean",
         "A-06",
         "harness/selection.py",

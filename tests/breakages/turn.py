@@ -27,6 +27,17 @@ TURN: Final = (
         (f"{_MACHINE}::test_each_row_of_the_turn_table_holds",),
     ),
     Breakage(
+        "tell-an-engine-nothing-of-an-answer-that-is-written-late",
+        "A-19",
+        "harness/codex/finish.py",
+        "mirrored = _unwritten(record)",
+        "mirrored = replace(mirrored)",
+        (
+            "tests/process/test_settlement.py"
+            "::test_a_whole_answer_outlives_its_settlement_and_is_written_by_the_next_run",
+        ),
+    ),
+    Breakage(
         "retry-an-overflow-for-ever",
         "D-41",
         "harness/codex/machine.py",

@@ -70,3 +70,32 @@ async def test_many_messages_are_planned_in_a_thread(
     assert HASHED_IN
     loops = threading.get_ident()
     assert (loops in HASHED_IN) is on_the_loop
+
+
+@pytest.mark.parametrize(
+    ("compaction", "chars"),
+    [
+        ({}, 240_000),
+        ({"reserveTokens": 40_000}, 160_000),
+        ({"reserveTokens": 12_000}, 240_000),
+        ({"reserveTokens": 12_000, "reserveTokensFloor": 5_000}, 272_000),
+        ({"reserveTokensFloor": 5_000}, 300_000),
+    ],
+    ids=["neither", "reserve", "under the usual floor", "both", "floor"],
+)
+async def test_the_configured_reserve_decides_how_much_context_is_quoted(
+    tmp_path: Path, compaction: dict[str, int], chars: int
+) -> None:
+    """Spec V-15, D-42 to D-44, over a window of 80,000 tokens: (window - reserve) times four."""
+    rig = Rig(root=tmp_path)
+    rig.keys["models", "providers", "openai", "models", "gpt-x", "contextWindow"] = 80_000
+    for name, tokens in compaction.items():
+        rig.keys["agents", "defaults", "compaction", name] = tokens
+    engine = Many(0)
+    engine.messages = [Watched(role="user", content=f"{at} " + "x" * 990) for at in range(400)]
+    async with rig.opened(engine) as runtime:
+        await rig.say(runtime.session("a"), "hello", projection="prompt")
+    [sent] = rig.sent()
+    block = sent.partition("<conversation_context>\n")[2].partition("\n</conversation_context>")[0]
+    assert block.startswith("[truncated ")
+    assert chars - 2 <= len(block) <= chars

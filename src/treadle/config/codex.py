@@ -221,6 +221,7 @@ class CodexConfig:
     codex_dynamic_tools_loading: Literal["searchable", "direct"] = setting(
         Choice(("searchable", "direct")), "searchable",
         "Whether the model finds dynamic tools by searching or sees them all.",
+        in_effect=False,
     )  # fmt: skip
     codex_dynamic_tools_exclude: tuple[str, ...] = setting(
         Strings(), (), "Dynamic tools that are not offered."

@@ -56,11 +56,11 @@ class Deadlines:
     )  # fmt: skip
     question_s: float = setting(
         _SECONDS, 120.0, "A question to a person; silence is never consent (M-11).",
-        key="questionSeconds",
+        key="questionSeconds", in_effect=False,
     )  # fmt: skip
     child_start_s: float = setting(
-        _SECONDS, 10.0, "Not read yet: for identity checks before a spawn (S-12).",
-        key="childStartSeconds",
+        _SECONDS, 10.0, "Identity checks before a spawn (S-12).",
+        key="childStartSeconds", in_effect=False,
     )  # fmt: skip
     initialize_s: float = setting(
         _SECONDS, 30.0, "From spawn to the answer of `initialize`: 0.1-0.7 s on an idle machine.",
@@ -79,12 +79,12 @@ class Deadlines:
         key="settlementSeconds",
     )  # fmt: skip
     drain_s: float = setting(
-        _SECONDS, 5.0, "Not read yet: for projection still queued at an abort (A-19).",
+        _SECONDS, 5.0, "After an abort, from the turn's end to its last stored entry (A-19).",
         key="drainSeconds",
     )  # fmt: skip
     store_s: float = setting(
         _SECONDS, 30.0, "One write to the store, the wait for the writer included.",
-        key="storeSeconds",
+        key="storeSeconds", in_effect=False,
     )  # fmt: skip
     stop_eof_s: float = setting(
         _SECONDS, 2.0, "From the end of stdin to the app-server's exit: 0.06 s measured (F8).",

@@ -63,7 +63,7 @@ class Compaction:
         TOKENS, None, "The least of that; without both, 20,000."
     )
     timeout_seconds: float = setting(
-        Number(least=0.05, most=86_400), 180.0, "Deadline of one compaction."
+        Number(least=0.05, most=86_400), 180.0, "Deadline of one compaction.", in_effect=False
     )
     max_active_transcript_bytes: int | None = setting(
         Integer(unit="bytes"), None,
@@ -329,7 +329,9 @@ class Lanes:
         Integer(least=1, most=10_000), None,
         "Runs at once, all sessions together; none: four per processor, at least 8.",
     )  # fmt: skip
-    subagent: int = setting(Integer(least=1, most=10_000), 8, "Runs of subagents at once.")
+    subagent: int = setting(
+        Integer(least=1, most=10_000), 8, "Runs of subagents at once.", in_effect=False
+    )
 
     def limit(self, lane: str, cpu_count: int) -> int:
         """Return how many runs a lane takes at once. Source: spec A-15."""

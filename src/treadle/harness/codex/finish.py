@@ -8,6 +8,7 @@ I-01…I-15, S-04…S-06; decision 7.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 import anyio
 
@@ -40,6 +41,9 @@ from treadle.model.turn import EntryCommitted, Notice, Outcome, Usage
 from treadle.observe import emit
 from treadle.projection.history import Rebase
 from treadle.projection.instructions import text_hash
+
+ABORTED: Final = frozenset({Outcome.STOPPED, Outcome.TIMED_OUT})
+"""Outcomes of a turn that was stopped, by a person or by its time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,17 +96,19 @@ class Finisher:
     async def finish(self, record: TurnRecord) -> AttemptResult:
         """Mirror, tell the engine, keep the report and return the result.
 
-        Mirroring has `deadlines.settlement_s`; a complete answer survives its expiry as a degraded
-        success (spec A-19). Engine calls have deadlines of their own. Cancel: what is not mirrored
-        is settled by the next run.
+        Mirroring has `deadlines.settlement_s`, after an abort `deadlines.drain_s`; a complete
+        answer survives its expiry as a degraded success, and what is not written by then is settled
+        by the next run (spec A-19). Engine calls have deadlines of their own. Cancel: as expiry.
         """
         mirrored = _Mirrored(entries=(), messages=(), written=False)
         degraded: str | None = None
         if _is_final(record):
-            with anyio.move_on_after(self._services.settings.deadlines.settlement_s) as budget:
+            with anyio.move_on_after(self._settlement_s(record)) as budget:
                 mirrored = await self._mirror(record)
             if budget.cancelled_caught:
                 degraded = "mirroring the turn took longer than its time"
+                mirrored = _unwritten(record)
+                await self._tell_late()
         result = replace(self._result(record, mirrored), degraded=degraded)
         turn = self._turn_messages(record, mirrored)
         await self._tell_engine(record.gathered, turn, result, mirrored=mirrored.written)
@@ -128,6 +134,20 @@ class Finisher:
         return result
 
     # ---------------------------------------------------------------------------------- mirror
+
+    def _settlement_s(self, record: TurnRecord) -> float:
+        """Return how long mirroring may take; whoever stopped a turn waits no longer (A-19)."""
+        deadlines = self._services.settings.deadlines
+        outcome, _ = _outcome(record)
+        return deadlines.drain_s if outcome in ABORTED else deadlines.settlement_s
+
+    async def _tell_late(self) -> None:
+        emit("mirror.failed", reason="it took longer than its time")
+        await self._notice(
+            "mirror_failed",
+            "The turn could not be written to the transcript in its time.",
+            "The session's next run writes it.",
+        )
 
     async def _mirror(self, record: TurnRecord) -> _Mirrored:
         services, params = self._services, self._params
@@ -266,7 +286,7 @@ class Finisher:
         return AttemptResult(
             outcome=outcome,
             text=text,
-            aborted=outcome in {Outcome.STOPPED, Outcome.TIMED_OUT},
+            aborted=outcome in ABORTED,
             timed_out=played.timed_out,
             prompt_error=error,
             prompt_error_source="prompt" if error is not None else None,
@@ -307,6 +327,13 @@ class Finisher:
         await self._emit(
             Notice(run_id=self._params.run_id, code=code, text=text, next_step=next_step)
         )
+
+
+def _unwritten(record: TurnRecord) -> _Mirrored:
+    """Return the turn's messages as its notifications told them (spec I-02, I-03)."""
+    entries = record.played.projection.snapshot(None)
+    messages = tuple(one.message for one in entries if one.kind is EntryKind.MESSAGE)
+    return _Mirrored(entries=(), messages=messages, written=False)
 
 
 def _is_final(record: TurnRecord) -> bool:
