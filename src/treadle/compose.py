@@ -49,6 +49,7 @@ from treadle.offline.server import MODEL as OFFLINE_MODEL
 from treadle.offline.server import OfflineModel
 from treadle.queue.lanes import Lanes
 from treadle.runtime.accounts import Accounts
+from treadle.runtime.choosing import Choosing
 from treadle.runtime.runs import RunServices
 from treadle.runtime.service import Runtime
 from treadle.store.open import SqliteStore, open_store
@@ -167,17 +168,24 @@ async def open_runtime(
             providers=providers,
             builtin_providers=builtin,
         )
+        harnesses = {"codex": CodexHarness(services)}
         runs = RunServices(
             settings=chosen,
             paths=places,
             store=store,
             registry=registry,
-            harnesses={"codex": CodexHarness(services)},
+            harnesses=harnesses,
             lanes=Lanes(chosen.lanes.limit("main", os.cpu_count() or 1)),
             clock=now,
             ids=opening.ids,
-            default_model=f"{OFFLINE_PROVIDER}/{OFFLINE_MODEL}" if offline else None,
-            engine_configs=_engine_configs(chosen),
+            choosing=Choosing(
+                settings=chosen,
+                paths=places,
+                registry=registry,
+                harnesses=harnesses,
+                default_model=f"{OFFLINE_PROVIDER}/{OFFLINE_MODEL}" if offline else None,
+                engine_configs=_engine_configs(chosen),
+            ),
         )
         accounts = Accounts(pool, key_of, chosen.deadlines)
         runtime = Runtime(runs, accounts, foreign)

@@ -47,6 +47,10 @@ class Paths:
         """Folder of the log files."""
         return self.state / "logs"
 
+    def engine_data(self, engine_id: str) -> Path:
+        """Folder of what a context engine keeps; only for an id that can be a folder's name."""
+        return self.state / "engines" / engine_id
+
     def agent_dir(self, agent_id: AgentId) -> Path:
         """Folder of one agent."""
         return self.state / "agents" / agent_id

@@ -6,43 +6,36 @@ exception of the service. Source: architecture section 4; spec A-01, A-08, A-14,
 
 from __future__ import annotations
 
-import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import anyio
-import anyio.to_thread
 
 from treadle.clock import Clock, Ids
 from treadle.config.paths import Paths
-from treadle.config.records import Provider
 from treadle.config.settings import Settings
-from treadle.config.state_dir import make_private_folder
-from treadle.contract.engine import LEGACY, EngineContext
 from treadle.contract.harness import (
     AgentHarness,
     AttemptParams,
     AttemptResult,
     Emit,
     ModelRef,
-    model_ref,
 )
 from treadle.contract.store import Claim, SessionRecord, Store
 from treadle.engines.registry import EngineRegistry
 from treadle.engines.resolution import Resolution, require_capabilities
-from treadle.harness.selection import NATIVE_PROVIDER, RuntimePolicy, Selection, select
-from treadle.model.errors import StoreError, TreadleError, UsageError
+from treadle.harness.selection import NATIVE_PROVIDER
+from treadle.model.errors import StoreError, TreadleError
 from treadle.model.ids import RunId
-from treadle.model.json import JsonObject
 from treadle.model.session import SessionName
 from treadle.model.text import truncate
 from treadle.model.turn import Notice, Outcome, RunFinished, RunStarted
 from treadle.observe import bind, emit
 from treadle.queue.lanes import Lanes
+from treadle.runtime.choosing import Choosing
 from treadle.runtime.handle import RunHandle
 from treadle.runtime.requests import RunRequest
 
@@ -50,7 +43,6 @@ MAX_ATTEMPTS: Final = 2
 """A second attempt only where the first provably did nothing (spec S-09, INV-10)."""
 
 TITLE_CHARS: Final = 80
-ENGINE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,10 +66,7 @@ class RunServices:
     lanes: Lanes
     clock: Clock
     ids: Ids
-    default_model: str | None = None
-    """Stands in where neither the run, the session, the agent nor the settings name a model."""
-
-    engine_configs: Mapping[str, JsonObject] = field(default_factory=dict)
+    choosing: Choosing
 
 
 class Runs:
@@ -137,17 +126,18 @@ class Runs:
         services = self._services
         if handle.abort.aborted:
             return AttemptResult(outcome=Outcome.STOPPED, text="", aborted=True)
-        agent = services.settings.agent(site.name.agent_id)
+        services.settings.agent(site.name.agent_id)  # an unknown one leaves no session behind
         session = await services.store.sessions.open(
             site.name.key, agent_id=site.name.agent_id, owner=site.owner, cwd=site.cwd
         )
-        model = self._model(request, session, agent.model)
-        engine_id = self._engine_id(request, session, agent.engine)
-        context = await self._engine_context(engine_id, session, agent.workspace)
+        choosing = services.choosing
+        model = choosing.model(session, request.model)
+        engine_id = choosing.engine_id(session, request.engine)
+        context = await choosing.engine_context(engine_id, session)
         async with services.registry.lease(
             engine_id, context, explicit=request.engine is not None
         ) as resolution:
-            selection = self._select(model)
+            selection = choosing.harness(model)
             harness = services.harnesses[selection.harness_id]
             require_capabilities(
                 resolution.engine.info, "agent-run", harness.capabilities, harness.id
@@ -219,60 +209,6 @@ class Runs:
             emit("turn.retried", attempt=attempt)
         return result
 
-    def _model(
-        self, request: RunRequest, session: SessionRecord, agent_model: str | None
-    ) -> str | None:
-        chosen = session.settings.get("model")
-        stored = chosen if isinstance(chosen, str) else None
-        return request.model or stored or agent_model or self._services.default_model
-
-    def _select(self, model: str | None) -> Selection:
-        settings = self._services.settings
-        ref = model_ref(model)
-        choice = settings.runtime(ref.provider, ref.model)
-        named = {choice.scope: choice.id} if choice is not None else {}
-        provider = settings.provider(ref.provider)
-        selection = select(
-            RuntimePolicy(
-                model=named.get("model"), provider=named.get("provider"), agent=named.get("agents")
-            ),
-            ref,
-            tuple(self._services.harnesses.values()),
-            provider_config=_provider_config(provider) if provider is not None else None,
-        )
-        emit("harness.selected", harness=selection.harness_id, source=selection.source)
-        return selection
-
-    def _engine_id(self, request: RunRequest, session: SessionRecord, agent_engine: str) -> str:
-        chosen = session.settings.get("engine")
-        return request.engine or (chosen if isinstance(chosen, str) else agent_engine)
-
-    async def _engine_context(
-        self, engine_id: str, session: SessionRecord, workspace: Path | None
-    ) -> EngineContext:
-        """Return what the engine's factory is given; its data directory is made, private (B-01).
-
-        The working folder is the session's, else the agent's, whose own one is made. Raises:
-        UsageError if it is not there, StateDirectoryRefused or StoreFull where ours cannot be made.
-        """
-        paths = self._services.paths
-        data_dir: Path | None = paths.state / "engines" / engine_id
-        known = {one.engine_id for one in self._services.registry.list()}
-        if engine_id not in known or ENGINE_ID.fullmatch(engine_id) is None:
-            data_dir = None  # a mistyped id leaves no folder, and an odd one is no folder's name
-        own = paths.agent_workspace(session.agent_id)
-        folder = Path(session.cwd) if session.cwd is not None else workspace or own
-        made = [data_dir] if data_dir is not None and engine_id != LEGACY else []
-        if folder == own:
-            made.append(own)
-        await anyio.to_thread.run_sync(_ready_folders, folder, made)
-        return EngineContext(
-            config=self._services.engine_configs.get(engine_id, {}),
-            agent_dir=str(paths.agent_dir(session.agent_id)),
-            workspace_dir=str(folder),
-            data_dir=str(data_dir) if data_dir is not None else None,
-        )
-
     def _params(
         self, handle: RunHandle, request: RunRequest, session: SessionRecord, claim: Claim
     ) -> Callable[..., AttemptParams]:
@@ -304,25 +240,6 @@ class Runs:
         provider = self._services.settings.provider(model.provider or NATIVE_PROVIDER)
         entry = provider.models.get(model.model) if provider and model.model else None
         return entry.context_window if entry is not None else None
-
-
-def _ready_folders(folder: Path, made: Sequence[Path]) -> None:
-    """Make our own folders, private; refuse a working folder that is not there.
-
-    Raises: UsageError, StateDirectoryRefused, StoreFull.
-    """
-    for own in made:
-        make_private_folder(own)
-    if not folder.is_dir():
-        raise UsageError(
-            f"the working folder {str(folder)!r} is not there",
-            next_step="Make it, or name another one with --cwd.",
-        )
-
-
-def _provider_config(provider: Provider) -> JsonObject:
-    """Return what selection looks at (spec A-11); secrets stay where they are."""
-    return {"baseUrl": provider.base_url, "headers": bool(provider.headers)}
 
 
 def _failed(error: TreadleError) -> AttemptResult:
