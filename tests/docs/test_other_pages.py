@@ -9,10 +9,11 @@ import pytest
 
 from tests.docs.pages import ROOT, page, rows
 from treadle.config import find_paths, load_settings
-from treadle.config.state_dir import DIRECTORY_MODE, FILE_MODE, LOCK_FILE
+from treadle.config.state_dir import LOCK_FILE
 from treadle.harness.codex import launch
 from treadle.model.ids import AgentId
 from treadle.observe.log import LOG_FILE
+from treadle.private import DIRECTORY_MODE, FILE_MODE
 from treadle.projection.history import (
     MAX_SUCCESSIVE_REBASES,
     WINDOW_SHARE,

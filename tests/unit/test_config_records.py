@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from treadle.config import (
     ENVIRONMENT,
     Deadlines,
+    KeyRow,
     Permissions,
     Secret,
     Settings,
@@ -22,7 +23,6 @@ from treadle.config import (
     nearest,
     value_rows,
 )
-from treadle.config.describe import shown_default
 from treadle.config.document import Document, key_lines
 from treadle.config.kinds import resolved
 from treadle.config.migrate import OLD_VARIABLES, migrate
@@ -555,6 +555,23 @@ def test_every_deadline_is_positive_and_has_its_reason() -> None:
     rows = [row for row in key_rows() if row.key.startswith("deadlines.")]
     assert len(rows) == len(Deadlines.__dataclass_fields__) - 3
     assert all(isinstance(row.default, float) and row.default > 0 and row.text for row in rows)
+
+
+def shown_default(row: KeyRow) -> str:
+    """Return a key's default as the documentation writes it."""
+    match row.default:
+        case None:
+            return "not set"
+        case bool():
+            return str(row.default).lower()
+        case int() | float():
+            return f"{row.default:,.10g}"
+        case str():
+            return row.default
+        case list() | tuple():
+            return " ".join(str(part) for part in row.default) or "empty"
+        case _:
+            return "empty"
 
 
 def test_the_page_describes_every_key_as_the_schema_does() -> None:

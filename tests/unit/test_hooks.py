@@ -192,12 +192,3 @@ async def test_observers_run_together_and_their_failures_are_nobodys(
         await hooks.observe("agent_end", END)
     assert sorted(here) == ["first", "second"]
     assert caplog.messages == ["hook failed"]
-
-
-async def test_an_unregistered_handler_is_not_called(hooks: InProcessHooks) -> None:
-    one = prompt_hook(lambda p: PromptBuildResult(append_context="x"))
-    hooks.register(one)
-    assert hooks.has("before_prompt_build")
-    hooks.unregister(one)
-    assert not hooks.has("before_prompt_build")
-    assert await hooks.before_prompt_build(PROMPT) == PromptBuildResult()

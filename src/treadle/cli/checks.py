@@ -25,6 +25,7 @@ from treadle.config.settings import Settings
 from treadle.config.state_dir import LOCK_FILE
 from treadle.model.errors import ConfigError, StoreError, WireError
 from treadle.model.json import JsonValue
+from treadle.private import make_private
 from treadle.store.open import open_store
 from treadle.wire.binary import BinaryVerifier
 
@@ -198,7 +199,7 @@ def _copied(database: Path, folder: Path) -> Path:
         if source.exists():
             target = copy.with_name(copy.name + suffix)
             shutil.copyfile(source, target)
-            target.chmod(0o600)
+            make_private(target)
     return copy
 
 

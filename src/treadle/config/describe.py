@@ -108,20 +108,3 @@ def plain(value: object) -> JsonValue:
             return [plain(part) for part in value]
         case _:
             return str(value)
-
-
-def shown_default(row: KeyRow) -> str:
-    """Return a key's default as the documentation writes it."""
-    match row.default:
-        case None:
-            return "not set"
-        case bool():
-            return str(row.default).lower()
-        case int() | float():
-            return f"{row.default:,.10g}"
-        case str():
-            return row.default
-        case list() | tuple():
-            return " ".join(str(part) for part in row.default) or "empty"
-        case _:
-            return "empty"

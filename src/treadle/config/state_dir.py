@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from treadle.model.errors import StateDirectoryRefused, StoreFull
+from treadle.private import DIRECTORY_MODE, open_private
 
 LOCK_FILE: Final = "owner.lock"
 """Locked by the owner for as long as it lives; holds who that is."""
-
-DIRECTORY_MODE: Final = 0o700
-FILE_MODE: Final = 0o600
 
 _POLL_S: Final = 0.05
 """How often a waiting opener tries; the kernel has no lock call with a deadline."""
@@ -69,46 +67,12 @@ def _boot_id() -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateDirectory:
-    """An open state directory; what is made through it is private whatever the umask."""
+    """An open state directory."""
 
     path: Path
     owner: Owner
     same_boot: bool = False
     """Whether the last owner lived since the machine was started: no power cut came between."""
-
-    def directory(self, *names: str) -> Path:
-        """Make (or keep) a directory below, 0700 on each step, and return its path.
-
-        Raises: StateDirectoryRefused for a link or a foreign owner on the way.
-        """
-        path = self.path
-        for name in names:
-            if not name or name in {".", ".."} or "/" in name:
-                raise ValueError(f"{name!r} is no name of a directory")
-            path = path / name
-            _made_private(path, os.geteuid())
-        return path
-
-    def create_file(self, path: Path) -> int:
-        """Create a file of mode 0600 that must not exist and return its descriptor.
-
-        Raises: FileExistsError, OSError.
-        """
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(path, flags, FILE_MODE)
-        os.fchmod(descriptor, FILE_MODE)
-        return descriptor
-
-    def keep_private(self, path: Path) -> None:
-        """Give a file that a library made (a database, its WAL) mode 0600; missing is fine."""
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return
-        try:
-            os.fchmod(descriptor, FILE_MODE)
-        finally:
-            os.close(descriptor)
 
 
 @contextmanager
@@ -195,14 +159,12 @@ def _target(path: Path) -> str:
 def _locked(path: Path, uid: int, wait_s: float) -> Iterator[tuple[Owner, str]]:
     """Yield who we are, and what the last owner had written."""
     file = path / LOCK_FILE
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        descriptor = os.open(file, flags, FILE_MODE)
+        descriptor = open_private(file, os.O_RDWR)
     except OSError as error:
         _refuse_os(file, "opened", error)
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != uid:
+        if os.fstat(descriptor).st_uid != uid:
             _refuse(file, "is not a file of yours", "Look at it, then remove it")
         _take(descriptor, path, wait_s)
         owner = this_process()
@@ -244,7 +206,6 @@ def _refuse_held(descriptor: int, path: Path) -> NoReturn:
 def _write_owner(descriptor: int, file: Path, owner: Owner) -> None:
     text = owner.to_text().encode("ascii", "replace")
     try:
-        os.fchmod(descriptor, FILE_MODE)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text, 0)
     except OSError as error:
@@ -270,10 +231,11 @@ def _refuse_os(path: Path, tried: str, error: OSError) -> NoReturn:
         errno.ELOOP: "Remove the symbolic link",
         errno.EROFS: "Mount the file system for writing or set TREADLE_STATE_DIR to another place",
         errno.EACCES: "Check who may write there or set TREADLE_STATE_DIR to another place",
+        errno.EINVAL: "Look at it, then remove it",
         errno.ENOTDIR: "A part of the path is a file; move it away",
     }
     raise StateDirectoryRefused(
-        f"{str(path)!r} could not be {tried}: {os.strerror(error.errno or 0)}",
+        f"{str(path)!r} could not be {tried}: {error.strerror}",
         next_step=steps.get(error.errno or 0, "Set TREADLE_STATE_DIR to another directory"),
         path=str(path),
     ) from error

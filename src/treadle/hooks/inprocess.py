@@ -49,14 +49,6 @@ class InProcessHooks:
         """Add a handler; it takes part from the next call of its hook on."""
         self._registered.append(registration)
 
-    def unregister(self, registration: HookRegistration) -> None:
-        """Take a handler away; one that is not there is no error."""
-        self._registered = [one for one in self._registered if one is not registration]
-
-    def has(self, name: HookName) -> bool:
-        """Whether anybody handles this hook."""
-        return any(one.name == name for one in self._registered)
-
     async def before_prompt_build(self, payload: PromptBuild) -> PromptBuildResult:
         """Merge what the handlers change: each sees the payload as it came (spec E-12).
 

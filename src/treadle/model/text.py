@@ -197,10 +197,6 @@ class Redactor:
     def __repr__(self) -> str:
         return f"Redactor({len(self._known)} known secrets)"
 
-    def knowing(self, *secrets: str) -> Redactor:
-        """Return a redactor that knows these secrets too."""
-        return Redactor(self._known.union(secrets))
-
     def redact(self, text: str) -> str:
         """Replace known secrets, then what looks like one."""
         if self._pattern is not None:

@@ -12,9 +12,7 @@ import logging
 import logging.handlers
 import os
 import queue
-import stat
 import sys
-import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -28,6 +26,7 @@ from typing import Final
 from treadle.model.json import JsonValue
 from treadle.model.text import Redactor, printable, truncate
 from treadle.observe.events import EVENTS, Level
+from treadle.private import DIRECTORY_MODE, open_private
 
 LOGGER_NAME: Final = "treadle"
 """The stdlib logger that carries all events."""
@@ -218,13 +217,7 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
     """A rotated file that only its owner can read, whatever the umask; never through a link."""
 
     def _open(self) -> TextIOWrapper:
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        flags |= os.O_NONBLOCK  # a pipe in its place must be refused, not waited for
-        descriptor = os.open(self.baseFilename, flags, 0o600)
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            os.close(descriptor)
-            raise OSError(f"{self.baseFilename} is not a regular file")
-        os.fchmod(descriptor, 0o600)
+        descriptor = open_private(self.baseFilename, os.O_WRONLY | os.O_APPEND)
         return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
     failed_count = 0
@@ -251,23 +244,17 @@ class _PrivateRotatingFile(logging.handlers.RotatingFileHandler):
 class Log:
     """An open log; `open_log` makes it."""
 
-    __slots__ = ("_file", "_lock", "directory", "redactor")
+    __slots__ = ("_file", "directory", "redactor")
 
     def __init__(self, directory: Path | None, redactor: Redactor) -> None:
         self.directory = directory
         self.redactor = redactor
-        self._lock = threading.Lock()
         self._file: _PrivateRotatingFile | None = None
 
     @property
     def failed_count(self) -> int:
         """Records that could not be written, as with a full disk. Source: INV-25."""
         return self._file.failed_count if self._file is not None else 0
-
-    def learn_secrets(self, *secrets: str) -> None:
-        """Redact these too from now on, in records that still wait as well."""
-        with self._lock:
-            self.redactor = self.redactor.knowing(*secrets)
 
 
 @contextmanager
@@ -289,8 +276,8 @@ def open_log(
     log = Log(directory, redactor or Redactor())
     targets: list[logging.Handler] = []
     if directory is not None:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        directory.chmod(0o700)
+        directory.mkdir(mode=DIRECTORY_MODE, parents=True, exist_ok=True)
+        directory.chmod(DIRECTORY_MODE)
         file = _PrivateRotatingFile(
             directory / LOG_FILE, maxBytes=max_bytes, backupCount=keep_count, encoding="utf-8"
         )

@@ -9,26 +9,13 @@ import re
 from typing import Final
 
 from treadle.model.errors import UsageError
-from treadle.model.ids import ThreadId
 
-_THREAD: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 _MODEL: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
-_PROFILE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-
-
-def checked_thread_id(text: str) -> ThreadId:
-    """Return the text as a thread id. Raises: UsageError."""
-    return ThreadId(_checked(text, _THREAD, "thread id"))
 
 
 def checked_model_id(text: str) -> str:
     """Return the text as a model id, with or without its provider. Raises: UsageError."""
     return _checked(text, _MODEL, "model")
-
-
-def checked_profile(text: str) -> str:
-    """Return the text as the name of a profile or provider. Raises: UsageError."""
-    return _checked(text, _PROFILE, "profile")
 
 
 def _checked(text: str, pattern: re.Pattern[str], what: str) -> str:

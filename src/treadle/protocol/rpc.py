@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -219,11 +219,6 @@ class Peer:
         """Lines that were no message."""
         self.stray_count = 0
         """Answers to no open request."""
-
-    @property
-    def open_requests(self) -> Mapping[RequestId, str]:
-        """Our unanswered requests: id to method."""
-        return self._open
 
     def request(self, method: str, params: JsonObject | None = None) -> tuple[RequestId, bytes]:
         """Open a request; return its id and its line. Raises: LocalProtocolError."""

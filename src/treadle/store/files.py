@@ -6,16 +6,12 @@ of our own would drop the locks that this process holds on it.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from pathlib import Path
-from typing import Final
 
 from treadle.model.errors import StateDirectoryRefused
-
-PRIVATE: Final = 0o600
-"""Mode of the store and of everything beside it (INV-23)."""
+from treadle.private import make_private, open_private
 
 
 def refused(path: Path, found: str) -> StateDirectoryRefused:
@@ -43,12 +39,7 @@ def is_new(path: Path) -> bool:
 
 def create(path: Path) -> None:
     """Make an empty file of mode 0600, whatever the umask. Raises: OSError."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    handle = os.open(path, flags, PRIVATE)
-    try:
-        os.fchmod(handle, PRIVATE)
-    finally:
-        os.close(handle)
+    os.close(open_private(path, os.O_RDWR))
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)
@@ -56,12 +47,10 @@ def create(path: Path) -> None:
         os.close(folder)
 
 
-def make_private(path: Path) -> None:
+def close_to_others(path: Path) -> None:
     """Take from everybody else what they may do with the store and its log. Raises: OSError."""
     for place in (path, beside(path, "-wal"), beside(path, "-shm")):
-        with contextlib.suppress(FileNotFoundError):
-            if stat.S_IMODE(place.lstat().st_mode) != PRIVATE:
-                place.chmod(PRIVATE)
+        make_private(place)
 
 
 def beside(path: Path, suffix: str) -> Path:

@@ -30,7 +30,7 @@ from treadle.model.errors import (
 )
 from treadle.observe import emit
 from treadle.store.driver import Migration, Row, SqlValue
-from treadle.store.files import beside, create, identity, is_new, make_private, refused
+from treadle.store.files import beside, close_to_others, create, identity, is_new, refused
 
 T = TypeVar("T")
 Synchronous = Literal["FULL", "NORMAL", "EXTRA"]
@@ -251,14 +251,14 @@ def open_writer(
     connection = SqliteConnection(raw, queries, path, file=identity(path), synchronous=synchronous)
     try:
         with faults(path, raw):
-            make_private(path)
+            close_to_others(path)
             _configure(raw)
             _use_log(raw, path)
             raw.pragma("synchronous", synchronous)
             raw.pragma("foreign_keys", True)
             raw.pragma("journal_size_limit", WAL_LIMIT_BYTES)
         _migrate(connection, path, migrations, now)
-        make_private(path)
+        close_to_others(path)
     except BaseException:
         connection.close()
         raise
