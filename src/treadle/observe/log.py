@@ -50,6 +50,7 @@ MAX_WAITING_RECORDS: Final = 10_000
 
 _RESERVED: Final = frozenset({"time", "level", "event", "message", "error"})
 _LIBRARIES: Final = ("asyncio",)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 _logger = logging.getLogger(LOGGER_NAME)
 _logger.addHandler(logging.NullHandler())  # without a log, warnings must not land on stderr
@@ -172,7 +173,7 @@ class _Redacting(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line of JSON."""
-        return json.dumps(self.payload(record), ensure_ascii=False, separators=(",", ":"))
+        return _ENCODER.encode(self.payload(record))
 
 
 class _ForPeople(_Redacting):
