@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import anyio
 import anyio.to_thread
 import pytest
-from anyio.from_thread import BlockingPortal
+from anyio.lowlevel import current_token
 
 from treadle.model.errors import StoreBusy, StoreDamaged, StoreError, StoreFull
 from treadle.store.driver import Connection, Row, SqlValue
@@ -87,24 +87,23 @@ def job(name: str) -> Callable[[Connection], str]:
 async def outcomes(connection: Recorder, *names: str) -> list[str | StoreError]:
     """Let the jobs stand in line together, then let the writer go; return how each one ended."""
     ended: dict[str, str | StoreError] = {}
-    async with BlockingPortal() as portal:
-        writer = Writer(connection, portal)
+    writer = Writer(connection, current_token())
 
-        async def write(name: str) -> None:
-            try:
-                durable = not name.startswith("relaxed")
-                ended[name] = await writer.write(job(name), durable=durable)
-            except StoreError as error:
-                ended[name] = error
+    async def write(name: str) -> None:
+        try:
+            durable = not name.startswith("relaxed")
+            ended[name] = await writer.write(job(name), durable=durable)
+        except StoreError as error:
+            ended[name] = error
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(write, "first")  # is taken alone; the others gather behind it
-            assert await anyio.to_thread.run_sync(connection.begun.wait, 20)
-            for name in names:
-                group.start_soon(write, name)
-            await anyio.wait_all_tasks_blocked()
-            connection.go.set()
-        await writer.stop()
+    async with anyio.create_task_group() as group:
+        group.start_soon(write, "first")  # is taken alone; the others gather behind it
+        assert await anyio.to_thread.run_sync(connection.begun.wait, 20)
+        for name in names:
+            group.start_soon(write, name)
+        await anyio.wait_all_tasks_blocked()
+        connection.go.set()
+    await writer.stop()
     return [ended[name] for name in names]
 
 
@@ -171,31 +170,29 @@ async def test_after_damage_nothing_is_written_any_more() -> None:
 
 async def test_a_job_cancelled_in_line_never_runs() -> None:
     connection = Recorder()
-    async with BlockingPortal() as portal:
-        writer = Writer(connection, portal)
-        async with anyio.create_task_group() as group:
-            group.start_soon(writer.write, job("first"))
-            assert await anyio.to_thread.run_sync(connection.begun.wait, 20)
-            with anyio.CancelScope() as scope:
-                async with anyio.create_task_group() as doomed:
-                    doomed.start_soon(writer.write, job("doomed"))
-                    await anyio.wait_all_tasks_blocked()
-                    scope.cancel()
-            connection.go.set()
-        await writer.stop()
+    writer = Writer(connection, current_token())
+    async with anyio.create_task_group() as group:
+        group.start_soon(writer.write, job("first"))
+        assert await anyio.to_thread.run_sync(connection.begun.wait, 20)
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as doomed:
+                doomed.start_soon(writer.write, job("doomed"))
+                await anyio.wait_all_tasks_blocked()
+                scope.cancel()
+        connection.go.set()
+    await writer.stop()
 
     assert connection.calls == ["begin", "savepoint", "first", "release", "commit", "close"]
 
 
 async def test_a_job_cancelled_while_it_runs_has_ended_when_the_caller_goes_on() -> None:
     connection = Recorder()
-    async with BlockingPortal() as portal:
-        writer = Writer(connection, portal)
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as group:
-                group.start_soon(writer.write, job("first"))
-                assert await anyio.to_thread.run_sync(connection.begun.wait, 20)
-                scope.cancel()
-                connection.go.set()
-        assert connection.calls[-1] == "commit"
-        await writer.stop()
+    writer = Writer(connection, current_token())
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(writer.write, job("first"))
+            assert await anyio.to_thread.run_sync(connection.begun.wait, 20)
+            scope.cancel()
+            connection.go.set()
+    assert connection.calls[-1] == "commit"
+    await writer.stop()

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 import anyio
 import anyio.to_thread
-from anyio.from_thread import BlockingPortal
+from anyio.lowlevel import current_token
 
 from treadle.clock import Clock, Ids
 from treadle.contract.store import Store
@@ -145,27 +145,9 @@ async def open_store(
             raise
 
     connection, readers = await anyio.to_thread.run_sync(prepare)
-    async with _portal() as portal:
-        writer = Writer(connection, portal)
-        try:
-            yield SqliteStore(SqliteDriver(writer, readers), path, clock=clock, ids=ids)
-        finally:
-            readers.close()
-            await writer.stop()
-
-
-@asynccontextmanager
-async def _portal() -> AsyncIterator[BlockingPortal]:
-    """Give the writer's thread a way to the event loop.
-
-    The portal's task group would wrap whatever ends the caller's block in an exception group, so it
-    does not see it.
-    """
-    failure: BaseException | None = None
-    async with BlockingPortal() as portal:
-        try:
-            yield portal
-        except BaseException as error:
-            failure = error
-    if failure is not None:
-        raise failure
+    writer = Writer(connection, current_token())
+    try:
+        yield SqliteStore(SqliteDriver(writer, readers), path, clock=clock, ids=ids)
+    finally:
+        readers.close()
+        await writer.stop()

@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol, TypeVar, cast
 import anyio
 import anyio.from_thread
 import anyio.to_thread
+from anyio.lowlevel import EventLoopToken
 
 from treadle.model.errors import StoreBusy, StoreDamaged, StoreError
 from treadle.store.driver import Connection
@@ -91,14 +92,12 @@ class _Job:
 class Writer:
     """Runs jobs on the one connection that writes; `stop` is the last call."""
 
-    def __init__(
-        self, connection: WriteConnection, portal: anyio.from_thread.BlockingPortal
-    ) -> None:
-        """Take over the connection and begin to work."""
+    def __init__(self, connection: WriteConnection, loop: EventLoopToken) -> None:
+        """Take over the connection and begin to work for callers on this loop."""
         self._connection = connection
-        self._portal = portal
+        self._loop = loop
         self._line: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
-        self._room = anyio.Semaphore(MAX_WAITING)
+        self._room = anyio.Semaphore(MAX_WAITING, fast_acquire=True)
         self._fault: StoreDamaged | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._work, name="treadle-store-writer", daemon=True)
@@ -219,7 +218,7 @@ class Writer:
     def _tell(self, group: list[_Job]) -> None:
         """Wake the callers; they are gone if the loop is."""
         with contextlib.suppress(RuntimeError):
-            self._portal.start_task_soon(_wake, group)
+            anyio.from_thread.run_sync(_wake, group, token=self._loop)
 
 
 def _wake(group: list[_Job]) -> None:
