@@ -40,7 +40,7 @@ from treadle.engines.resolution import (
     State,
     require_capabilities,
 )
-from treadle.foreign import ForeignCalls, ForeignFault, is_async, reason_text
+from treadle.foreign import ForeignCalls, ForeignFailure, ForeignFault, is_async, reason_text
 from treadle.model.errors import EngineContractError, EngineNotFound, HostCapabilityMissing
 from treadle.model.ids import EngineId
 from treadle.observe import emit
@@ -142,6 +142,10 @@ class EngineRegistry:
             return False
         one.fault, one.failing_runs = None, 0
         return True
+
+    def knows(self, engine_id: str) -> bool:
+        """Whether an engine of that id is registered."""
+        return engine_id in self._engines
 
     def list(self) -> tuple[EngineListing, ...]:
         """Return all engines by id; what was never loaded counts as ready."""
@@ -309,21 +313,30 @@ class EngineRegistry:
         factory = await self._loaded(one)
         if isinstance(factory, EngineFault):
             return factory
-        seconds = self._deadlines.engine_factory_s
-        make = factory if is_async(factory) else _checking(factory, one.engine_id)
         try:
-            made = await self._foreign.call(one.owner, "factory", make, context, deadline_s=seconds)
-            if not isinstance(made, _Made):
-                made = await self._foreign.call(
-                    one.owner, "info", _checked, made, one.engine_id, deadline_s=seconds
-                )
+            if one.owner == CORE:
+                made = _own(one, factory, context)
+            else:
+                made = await self._made_by_foreigners(one, factory, context)
         except ForeignFault as fault:
             broken = fault.__cause__
             if isinstance(broken, EngineContractError):
                 return self._quarantine(one, "contract-validation", broken.message)
             return self._quarantine(one, "factory", fault.reason)
-        assert isinstance(made, _Made)
         return made.engine, made.info, await self._offered_tools(one, made.engine)
+
+    async def _made_by_foreigners(
+        self, one: _Registered, factory: EngineFactory, context: EngineContext
+    ) -> _Made:
+        seconds = self._deadlines.engine_factory_s
+        make = factory if is_async(factory) else _checking(factory, one.engine_id)
+        made = await self._foreign.call(one.owner, "factory", make, context, deadline_s=seconds)
+        if not isinstance(made, _Made):
+            made = await self._foreign.call(
+                one.owner, "info", _checked, made, one.engine_id, deadline_s=seconds
+            )
+        assert isinstance(made, _Made)
+        return made
 
     async def _offered_tools(
         self, one: _Registered, engine: ContextEngine
@@ -433,6 +446,19 @@ def _checked(engine: ContextEngine, engine_id: str) -> _Made:
         raise EngineContractError(
             f"context engine {engine_id!r} cannot be looked at: {reason_text(error)}"
         ) from error
+
+
+def _own(one: _Registered, factory: EngineFactory, context: EngineContext) -> _Made:
+    """Make an engine of ours where we stand: it needs neither a thread nor a deadline.
+
+    Raises: ForeignFailure, as a foreign one would.
+    """
+    try:
+        made = factory(context)
+        assert not inspect.isawaitable(made), "our own factories are plain functions"
+        return _checked(made, one.engine_id)
+    except Exception as error:  # a setting that it refuses, say: the same way out as for all
+        raise ForeignFailure(one.owner, "factory", reason_text(error)) from error
 
 
 def _checking(factory: EngineFactory, engine_id: str) -> Callable[[EngineContext], object]:

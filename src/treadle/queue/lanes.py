@@ -26,7 +26,7 @@ def default_capacity(cores: int | None = None) -> int:
 
 @dataclass(slots=True)
 class _Lane:
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
+    lock: anyio.Lock = field(default_factory=lambda: anyio.Lock(fast_acquire=True))
     users: int = 0
 
 
@@ -36,7 +36,7 @@ class Lanes:
     def __init__(self, capacity: int | None = None) -> None:
         """Allow `capacity` runs at once over all sessions; None takes the default of A-15."""
         self._lanes: dict[SessionKey, _Lane] = {}
-        self._global = anyio.Semaphore(capacity or default_capacity())
+        self._global = anyio.Semaphore(capacity or default_capacity(), fast_acquire=True)
 
     @asynccontextmanager
     async def hold(self, key: SessionKey) -> AsyncIterator[None]:
@@ -64,6 +64,10 @@ class Lanes:
             lane.users -= 1
             if lane.users == 0:
                 del self._lanes[key]
+
+    def is_free(self, key: SessionKey) -> bool:
+        """Whether `hold` would not wait."""
+        return key not in self._lanes and self._global.value > 0
 
     def waiting(self, key: SessionKey) -> int:
         """Return how many runs hold or wait for this session's lane."""

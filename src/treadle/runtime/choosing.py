@@ -81,8 +81,7 @@ class Choosing:
         """
         paths = self.paths
         data_dir: Path | None = paths.engine_data(engine_id)
-        known = {one.engine_id for one in self.registry.list()}
-        if engine_id not in known or ENGINE_ID.fullmatch(engine_id) is None:
+        if not self.registry.knows(engine_id) or ENGINE_ID.fullmatch(engine_id) is None:
             data_dir = None  # a mistyped id leaves no folder, and an odd one is no folder's name
         own = paths.agent_workspace(session.agent_id)
         workspace = self.settings.agent(session.agent_id).workspace

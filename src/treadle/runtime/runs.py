@@ -107,6 +107,10 @@ class Runs:
 
     async def _enters_lane(self, stack: AsyncExitStack, handle: RunHandle) -> bool:
         """Hold the session's lane until the stack is closed; False if the run is stopped first."""
+        lane = self._services.lanes.hold(handle.session_key)
+        if self._services.lanes.is_free(handle.session_key):
+            await stack.enter_async_context(lane)
+            return True
         entered = False
         async with anyio.create_task_group() as waiting:
 
@@ -115,7 +119,7 @@ class Runs:
                 waiting.cancel_scope.cancel()
 
             waiting.start_soon(give_up)
-            await stack.enter_async_context(self._services.lanes.hold(handle.session_key))
+            await stack.enter_async_context(lane)
             entered = True
             waiting.cancel_scope.cancel()
         return entered

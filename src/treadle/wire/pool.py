@@ -64,7 +64,7 @@ class _Held:
 class _Place:
     """What the pool knows of one key."""
 
-    lock: Lock = field(default_factory=Lock)
+    lock: Lock = field(default_factory=lambda: Lock(fast_acquire=True))
     held: _Held | None = None
     failures: int = 0
 
