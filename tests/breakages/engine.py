@@ -106,8 +106,8 @@ ENGINE: Final = (
         "count-history-as-it-was-before-bootstrap",
         "C-04",
         "harness/codex/prepare.py",
-        "messages=history)\n        history = await services.store.transcript.snapshot(",
-        "messages=history)\n        await services.store.transcript.snapshot(",
+        "if asked.engine_was_asked:\n            history = await",
+        "if asked.engine_was_asked:\n            await",
         ("tests/turn/test_history_reread.py::test_what_bootstrap_adds_is_assembled_and_counted",),
     ),
     Breakage(

@@ -104,7 +104,7 @@ PROJECTION: Final = (
         "never-carry-the-mirror-without-an-engine",
         "D-27",
         "harness/codex/planning.py",
-        "_newest(given) if needs_seed else ()",
+        "_newest(given) if _needs_seed(given) else ()",
         "()",
         (f"{_PLANNING}::test_a_fresh_thread_without_an_engine_carries_the_mirrored_history",),
     ),

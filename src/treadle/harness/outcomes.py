@@ -105,6 +105,12 @@ class BootstrapOutcome:
     maintenance: MaintainOutcome = MaintainOutcome(skipped="not reached")
     failed: str | None = None
 
+    @property
+    def engine_was_asked(self) -> bool:
+        """Whether the engine was called at all, and so may have changed the transcript (C-04)."""
+        done = (self.result, self.failed, self.maintenance.result, self.maintenance.failed)
+        return any(one is not None for one in done)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssembleOutcome:

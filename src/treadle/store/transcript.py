@@ -276,8 +276,10 @@ def _hold(connection: Connection, thread_id: ThreadId, entries: Sequence[Entry])
 
 
 def _path(connection: Connection, session_id: SessionId) -> list[Row]:
-    check_generation(connection, session_id)
-    return connection.rows("branch_path", session_id=session_id)
+    path = connection.rows("branch_path", session_id=session_id)
+    if not path:
+        check_generation(connection, session_id)
+    return path
 
 
 def _inherited(connection: Connection, key: SessionKey | None) -> str:

@@ -269,20 +269,21 @@ class _Attempt:
             unwritten_prompt=unwritten,
         )
         noted = opened.kept if opened.transient else opened.binding
+        if noted is not None:
+            noted = replace(noted, open_turn=turn)
         stored = await self._services.store.transcript.append(
-            params.claim,
-            [entry] if entry is not None else [],
-            binding=replace(noted, open_turn=turn) if noted is not None else None,
+            params.claim, [entry] if entry is not None else [], binding=noted
         )
+        if noted is not None:
+            noted = replace(noted, revision=noted.revision + 1)  # as each write does
         if not self._state.retried_fresh:  # watchers hear of it once (spec H-09)
             for one in stored:
                 await self._emit(EntryCommitted(run_id=params.run_id, entry=one))
-        written = await self._services.store.bindings.get(params.session.id)
         if opened.transient:
-            opened = replace(opened, binding=replace(opened.binding, open_turn=turn), kept=written)
+            opened = replace(opened, binding=replace(opened.binding, open_turn=turn), kept=noted)
         else:
-            assert written is not None, "it was written a moment ago under our claim"
-            opened = replace(opened, binding=written)
+            assert noted is not None, "a thread that stays is bound"
+            opened = replace(opened, binding=noted)
         return opened, stored[0] if stored else None
 
     async def _withdraw_open_turn(self, opened: Opened) -> None:

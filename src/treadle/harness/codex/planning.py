@@ -171,13 +171,21 @@ def _wanted(given: PlanningInput) -> Wanted:
     """
     if given.assembled is not None:
         return wanted_messages(given.assembled.messages, given.prompt)
-    needs_seed = (
-        given.binding is None or given.unfit_because is not None or not _tools_compatible(given)
-    )
     # Without an engine nothing is compared: the last message is what was said, not a repeated
     # prompt, unless an earlier attempt of this very run stored it.
     repeated = given.prompt if given.prompt_is_stored else ""
-    return wanted_messages(_newest(given) if needs_seed else (), repeated)
+    return wanted_messages(_newest(given) if _needs_seed(given) else (), repeated)
+
+
+def _needs_seed(given: PlanningInput) -> bool:
+    return given.binding is None or given.unfit_because is not None or not _tools_compatible(given)
+
+
+def read_most(given: PlanningInput) -> int:
+    """Return how many messages a plan may read, which tells how long it may take."""
+    if given.assembled is not None:
+        return len(given.assembled.messages)
+    return len(given.history) if _needs_seed(given) else len(given.said_elsewhere)
 
 
 def _newest(given: PlanningInput) -> Sequence[Message]:

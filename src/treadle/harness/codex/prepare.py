@@ -20,7 +20,7 @@ from treadle.contract.store import Binding, Holding, TranscriptSnapshot
 from treadle.harness.codex.decision import tell_decision
 from treadle.harness.codex.elsewhere import said_elsewhere
 from treadle.harness.codex.launch import codex_provider
-from treadle.harness.codex.planning import PlanningInput, TurnPlan, plan_turn
+from treadle.harness.codex.planning import PlanningInput, TurnPlan, plan_turn, read_most
 from treadle.harness.codex.services import CodexServices
 from treadle.harness.codex.workspace import workspace_reference
 from treadle.harness.lifecycle import (
@@ -154,8 +154,11 @@ async def gather(
     tools = services.catalog.choose(params.engine)
     history = await services.store.transcript.snapshot(params.session.id)
     if params.engine.is_active:
-        await bootstrap(params.engine, call, had_transcript=len(history) > 0, messages=history)
-        history = await services.store.transcript.snapshot(params.session.id)
+        asked = await bootstrap(
+            params.engine, call, had_transcript=len(history) > 0, messages=history
+        )
+        if asked.engine_was_asked:
+            history = await services.store.transcript.snapshot(params.session.id)
     outcome = await assemble(
         params.engine,
         call,
@@ -185,10 +188,9 @@ async def gather(
     )
 
 
-async def _in_due_place(gathered: Gathered, decide: Callable[[], _T]) -> _T:
+async def _in_due_place(read_most: int, decide: Callable[[], _T]) -> _T:
     """Decide on the loop, or in a thread where so many messages are read that others would wait."""
-    read = gathered.assembled.messages if gathered.assembled is not None else gathered.history
-    if len(read) <= MANY_MESSAGES:
+    if read_most <= MANY_MESSAGES:
         return decide()
     return await anyio.to_thread.run_sync(decide)
 
@@ -210,9 +212,10 @@ async def project(
     """
     known = await _known_of(services, params, gathered, binding)
     binding = known.binding
+    given = _planning_input(services, params, gathered, known, unfit_because)
 
     def decide() -> tuple[TurnPlan, tuple[PlannedItem, ...], _TurnText]:
-        turn = _plan(services, params, gathered, known, unfit_because)
+        turn = plan_turn(given)
         return (
             turn,
             _items(services, params, gathered, turn),
@@ -221,7 +224,7 @@ async def project(
 
     failed = None
     try:
-        turn, items, (text, context_range, images) = await _in_due_place(gathered, decide)
+        turn, items, (text, context_range, images) = await _in_due_place(read_most(given), decide)
     except PROJECTION_FAULTS as error:
         failed = type(error).__name__
         emit("projection.failed", cause=error)
@@ -381,38 +384,36 @@ def _ends_with_prompt(history: TranscriptSnapshot, params: AttemptParams) -> boo
     return newest.run_id == params.run_id and newest.message.role == USER
 
 
-def _plan(
+def _planning_input(
     services: CodexServices,
     params: AttemptParams,
     gathered: Gathered,
     known: _Known,
     unfit_because: str | None,
-) -> TurnPlan:
+) -> PlanningInput:
     binding = known.binding
     provider = codex_provider(params.model)
     if binding is not None and unfit_because is None and binding.model_provider != provider:
         unfit_because = "another model provider was chosen"
-    return plan_turn(
-        PlanningInput(
-            binding=binding,
-            holding=known.holding,
-            held_hashes=lambda: known.held,
-            history=gathered.history,
-            prompt=params.prompt,
-            prompt_is_stored=_ends_with_prompt(gathered.history, params),
-            engine=params.engine.info,
-            engine_active=params.engine.is_active,
-            assembled=gathered.assembled,
-            mode=params.projection,
-            tool_fingerprint=gathered.tools.fingerprint,
-            citations_mode=services.settings.memory.citations,
-            count_tokens=lambda message: message_tokens(services, message),
-            unfit_because=unfit_because,
-            supports_inject=gathered.supports_inject,
-            transient=not params.native_tools,
-            window=known.window,
-            said_elsewhere=known.said_elsewhere,
-        )
+    return PlanningInput(
+        binding=binding,
+        holding=known.holding,
+        held_hashes=lambda: known.held,
+        history=gathered.history,
+        prompt=params.prompt,
+        prompt_is_stored=_ends_with_prompt(gathered.history, params),
+        engine=params.engine.info,
+        engine_active=params.engine.is_active,
+        assembled=gathered.assembled,
+        mode=params.projection,
+        tool_fingerprint=gathered.tools.fingerprint,
+        citations_mode=services.settings.memory.citations,
+        count_tokens=lambda message: message_tokens(services, message),
+        unfit_because=unfit_because,
+        supports_inject=gathered.supports_inject,
+        transient=not params.native_tools,
+        window=known.window,
+        said_elsewhere=known.said_elsewhere,
     )
 
 
