@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 from treadle.contract.engine import (
     REQUIRED_METHODS,
@@ -163,7 +163,10 @@ def _messages(answer: Answer, value: object, given: Sequence[Message]) -> Sequen
         raise answer.refuse(f"'messages' must be an array, got {type_seen(value)}")
     if len(value) > MAX_MESSAGES:
         raise answer.refuse(f"'messages' holds {len(value)}, more than {MAX_MESSAGES}")
-    return tuple(message(answer, one, f"messages[{at}]") for at, one in enumerate(value))
+    return tuple([
+        one if _is_whole(one) else message(answer, one, f"messages[{at}]")
+        for at, one in enumerate(value)
+    ])
 
 
 def message(answer: Answer, value: object, where: str) -> Message:
@@ -188,6 +191,13 @@ def message(answer: Answer, value: object, where: str) -> Message:
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise answer.refuse(f"'{where}.content' is no JSON: {error}") from error
     return value
+
+
+def _is_whole(value: object) -> TypeGuard[Message]:
+    """Whether this is a message with nothing to check any further, as nearly all are."""
+    if type(value) is not Message or type(value.role) is not str:
+        return False
+    return bool(value.role.strip()) and _is_plain(value.content)
 
 
 def _is_plain(content: object) -> bool:

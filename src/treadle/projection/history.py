@@ -25,11 +25,11 @@ Source: spec D-27, D-39, D-51…D-58, F-11, F-13, F-23; decisions 3, 4, 5, 8.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -274,7 +274,7 @@ def _compacted_plan(given: PlanInput) -> Plan | None:
 
 
 def _compared_plan(given: PlanInput) -> Plan:
-    if given.holding == holding_of(given.wanted):
+    if is_held(given.holding, given.wanted):
         return Continue(reason=Reason.EQUAL)
     if _is_strict_prefix(given.holding, given.wanted):
         return Extend(from_index=given.holding.count)
@@ -314,20 +314,12 @@ def successive_rebases_after(done: Plan, before: int) -> int:
             return 0
 
 
-def chains(hashes: Sequence[str]) -> Iterator[str]:
-    """Yield the chain after 1, 2, … messages: `chain(n) = SHA-256(chain(n-1) + hash(n))` in hex."""
+def chain_of(hashes: Sequence[str]) -> str:
+    """Return `chain(n) = SHA-256(chain(n-1) + hash(n))` in hex over all of them; empty for none."""
     chain = ""
     for content_hash in hashes:
-        chain = hashlib.sha256((chain + content_hash).encode()).hexdigest()
-        yield chain
-
-
-def chain_of(hashes: Sequence[str]) -> str:
-    """Return the chain over all of them; empty for none."""
-    last = ""
-    for chain in chains(hashes):
-        last = chain
-    return last
+        chain = sha256((chain + content_hash).encode()).hexdigest()
+    return chain
 
 
 def holding_of(hashes: Sequence[str]) -> Holding:
@@ -363,7 +355,12 @@ def not_held(wanted: Sequence[str], held: Sequence[str]) -> tuple[int, ...]:
 
 def grown_from(earlier: Holding, wanted: Sequence[str]) -> bool:
     """Whether the wanted list is the earlier one, or that one with more behind it."""
-    return earlier == holding_of(wanted) or _is_strict_prefix(earlier, wanted)
+    return is_held(earlier, wanted) or _is_strict_prefix(earlier, wanted)
+
+
+def is_held(holding: Holding, wanted: Sequence[str]) -> bool:
+    """Whether the thread holds exactly these messages."""
+    return holding.count == len(wanted) and holding.chain == chain_of(wanted)
 
 
 def _is_strict_prefix(holding: Holding, wanted: Sequence[str]) -> bool:

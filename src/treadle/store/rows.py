@@ -103,11 +103,14 @@ def entry_from_row(row: Row) -> Entry:
     )
 
 
+_DECODE = msgspec.json.Decoder().decode
+
+
 def message_from_row(row: Row) -> Message:
     """Return the message of a row with the columns of `messages_by_position`, in their order."""
     return Message(
         role=row[1],
-        content=msgspec.json.decode(row[3]),
+        content=_DECODE(row[3]),
         entry_id=EntryId(row[0]),
         created_at=row[2],
     )

@@ -131,7 +131,11 @@ class SqlSnapshot(TranscriptSnapshot):
         if abs(wanted.step) > PAGE_ROWS:
             return [self[position] for position in wanted]
         if wanted.step > 0:
-            return list(self._read(wanted[0], wanted[-1] + 1))[:: wanted.step]
+            return [
+                message_from_row(row)
+                for low, high in _pages(wanted[0], wanted[-1] + 1)
+                for row in self._rows("messages_by_position", low, high)
+            ][:: wanted.step]
         return list(self._read_back(wanted[-1], wanted[0] + 1))[:: -wanted.step]
 
     def _read(self, start: int, stop: int) -> Iterator[Message]:
