@@ -17,6 +17,9 @@ from bench.reliability.history import Database, EntryRow, History
 BY_PLACE: Final = frozenset({"gap", "history_changed", "stream_gap"})
 """Violations of a whole sequence: a message less would make another one of them."""
 
+LINE_CHARS: Final = 220
+"""Where a line is cut: marks of a long session say nothing more to a reader."""
+
 Judge = Callable[[History], list[Violation]]
 
 
@@ -164,30 +167,34 @@ def _time_cut(history: History) -> History:
     )
 
 
-def told(history: History, *, most: int = 200) -> str:
+def told(history: History, *, most: int = 120) -> str:
     """Return the history as lines: what happened in order, then what the store holds.
 
-    Of more than `most` events the first and the last are told.
+    Of more than `most` events, or rows, the first and the last are told.
     """
     events = sorted(_events(history))
-    lines = [line for _, line in events]
-    if len(lines) > most:
-        half = most // 2
-        lines = [*lines[:half], f"… {len(lines) - most} more …", *lines[-half:]]
+    lines = _ends([line for _, line in events], most)
     database = history.database
-    for rows in (
-        database.inbox,
-        database.entries,
-        database.commits,
-        database.deliveries,
-        database.bindings,
-        history.left,
-        history.decoys,
-    ):
-        lines += [_line(row) for row in rows][:most]
+    rows = [
+        *database.inbox,
+        *database.entries,
+        *database.commits,
+        *database.deliveries,
+        *database.bindings,
+        *history.left,
+        *history.decoys,
+    ]
+    lines += _ends([_line(row) for row in rows], most)
     if history.effects:
-        lines.append(f"effects {' '.join(history.effects)}")
+        lines.append(f"effects {' '.join(history.effects)}"[:LINE_CHARS])
     return "\n".join(lines)
+
+
+def _ends(lines: list[str], most: int) -> list[str]:
+    if len(lines) <= most:
+        return lines
+    half = most // 2
+    return [*lines[:half], f"… {len(lines) - most} more …", *lines[-half:]]
 
 
 def _events(history: History) -> Iterator[tuple[int, str]]:
@@ -204,7 +211,7 @@ def _line(record: Any) -> str:
     at = values.pop("at", None)
     place = "" if at is None else f"{at:>7} "
     said = " ".join(f"{name}={_short(value)}" for name, value in values.items() if value)
-    return f"{place}{type(record).__name__.removesuffix('Row').lower()} {said}"
+    return f"{place}{type(record).__name__.removesuffix('Row').lower()} {said}"[:LINE_CHARS]
 
 
 def _short(value: object) -> str:

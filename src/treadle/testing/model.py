@@ -326,6 +326,7 @@ def _request(scope: Scope, raw: bytes) -> Request:
         raw=raw,
         body=body,
         at=time.monotonic(),
+        port=(scope.get("client") or ("", 0))[1],
     )
 
 

@@ -28,6 +28,9 @@ class Request:
     at: float
     """Seconds of the monotonic clock."""
 
+    port: int = 0
+    """The client's end of the connection, by which its process can be found; 0 if unknown."""
+
     @property
     def fields(self) -> JsonObject:
         """The body if it is an object, else an empty one."""
