@@ -11,6 +11,7 @@ _RECORDS: Final = "tests/unit/test_config_records.py"
 _LOAD: Final = "tests/process/test_config_load.py"
 _TEXT: Final = "tests/unit/test_text.py"
 _LAUNCH: Final = "tests/unit/test_launch.py"
+_POWER_CUT: Final = "tests/process/test_power_cut_store.py"
 
 SURROUNDINGS: Final = (
     Breakage(
@@ -154,5 +155,13 @@ SURROUNDINGS: Final = (
         "import difflib\n",
         "import difflib\n\nif not __debug__:\n    import treadle.engines.lossless\n",
         ("tests/unit/test_boundaries.py::test_nothing_needs_the_lossless_engine",),
+    ),
+    Breakage(
+        "confirm-what-the-disk-does-not-have",
+        "INV-5",
+        "store/sqlite.py",
+        'wanted: Synchronous = self._durably if durable else "NORMAL"',
+        'wanted: Synchronous = "NORMAL"',
+        (f"{_POWER_CUT}::test_what_was_confirmed_survives_every_power_cut",),
     ),
 )
