@@ -51,13 +51,8 @@ ASK = AssembleParams(
 async def make() -> AsyncIterator[Callable[..., EngineRegistry]]:
     async with ForeignCalls(emit, close_within_s=0.05) as foreign:
 
-        def registry(**fields: Any) -> EngineRegistry:
-            return EngineRegistry(
-                foreign,
-                Deadlines(engine_factory_s=0.2, engine_call_s=0.2),
-                ManualClock(),
-                **fields,
-            )
+        def registry(deadlines: Deadlines | None = None, **fields: Any) -> EngineRegistry:
+            return EngineRegistry(foreign, deadlines or Deadlines(), ManualClock(), **fields)
 
         yield registry
 
@@ -192,7 +187,7 @@ async def test_a_factory_that_never_ends_is_quarantined_in_time(make: Make) -> N
     async def sleeps(context: EngineContext) -> None:
         await anyio.sleep_forever()
 
-    registry = make()
+    registry = make(Deadlines(engine_factory_s=0.2))
     registry.register("slow", sleeps, owner="me")  # type: ignore[arg-type] # wrong on purpose
     with anyio.fail_after(5):
         assert "no answer within" in fault(await registry.resolve("slow", CONTEXT)).reason

@@ -80,7 +80,7 @@ def guard(engine: Any, foreign: ForeignCalls) -> GuardedEngine:
         engine,
         engine_info("e", engine),
         foreign=foreign,
-        deadlines=Deadlines(engine_call_s=0.2),
+        deadlines=Deadlines(),
     )
 
 
