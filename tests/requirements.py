@@ -171,6 +171,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     "B-08": [
         "tests/process/test_lifecycle_order.py::test_a_turn_asks_everyone_in_the_fixed_order",
         "tests/turn/test_run_attempt_context_engine.py::test_an_engine_is_asked_in_order_with_what_each_call_is_due",
+        "tests/turn/test_session_lives.py::test_after_a_rewind_the_engine_bootstraps_the_new_generation_with_what_is_kept",
         "tests/unit/test_lifecycle.py::test_calls_come_in_the_fixed_order_with_what_each_is_due",
     ],
     "B-09": [
@@ -229,6 +230,27 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/contract/test_store_outbox.py::test_an_accepted_turn_is_ready_with_all_that_a_commit_sends",
         "tests/unit/test_legacy_answers.py::test_a_committed_turn_is_named_by_its_key_and_its_two_ends",
     ],
+    "B-20": [
+        "tests/contract/test_store_subagents.py::test_a_child_that_did_not_begin_leaves_nothing",
+        "tests/contract/test_store_subagents.py::test_a_fork_holds_what_its_parent_does",
+        "tests/contract/test_store_subagents.py::test_an_isolated_child_begins_empty_in_its_parents_surroundings",
+        "tests/turn/test_subagents.py::test_a_child_is_prepared_by_its_parents_engine_and_takes_its_first_message",
+        "tests/turn/test_subagents.py::test_a_spawn_that_fails_after_its_preparation_is_undone_once",
+        "tests/turn/test_subagents.py::test_a_spawn_that_is_cancelled_is_undone_once",
+        "tests/turn/test_subagents.py::test_an_engine_that_prepares_nothing_needs_no_way_back",
+        "tests/turn/test_subagents.py::test_an_engine_that_was_not_waited_for_is_told_that_the_child_is_over",
+        "tests/turn/test_subagents.py::test_only_a_lightweight_isolated_child_is_prepared_by_no_engine",
+    ],
+    "B-21": [
+        "tests/contract/test_store_subagents.py::test_a_child_ends_once",
+        "tests/contract/test_store_subagents.py::test_deleting_a_child_or_its_parent_ends_it",
+        "tests/contract/test_store_subagents.py::test_what_outlived_its_time_or_never_began_is_swept",
+        "tests/turn/test_subagents.py::test_a_child_that_outlived_its_time_is_swept_at_the_next_start",
+        "tests/turn/test_subagents.py::test_a_child_whose_spawn_was_cut_off_is_swept",
+        "tests/turn/test_subagents.py::test_a_deleted_child_and_those_of_a_deleted_parent_are_over",
+        "tests/turn/test_subagents.py::test_an_engine_is_told_once_that_a_child_is_over",
+        "tests/turn/test_subagents.py::test_an_engine_that_was_not_waited_for_is_told_that_the_child_is_over",
+    ],
     "B-22": [
         "tests/contract/test_engine_commits.py::test_declarations_may_come_in_a_plain_object",
         "tests/contract/test_engines.py::test_an_info_may_be_a_plain_object",
@@ -242,12 +264,14 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/contract/test_engines.py::test_host_fields_are_filtered_as_declared",
     ],
     "B-25": [
+        "tests/turn/test_subagents.py::test_an_engine_may_need_what_this_host_lacks_for_children",
         "tests/unit/test_engine_registry.py::test_a_missing_capability_fails_the_operation_and_nothing_else",
     ],
     "B-26": [
         "tests/turn/test_run_attempt_context_engine.py::test_what_codex_offers_to_engines_is_what_is_built",
     ],
     "B-27": [
+        "tests/turn/test_subagents.py::test_an_engine_may_need_what_this_host_lacks_for_children",
         "tests/unit/test_engine_registry.py::test_a_missing_capability_fails_the_operation_and_nothing_else",
     ],
     "B-28": [
@@ -312,6 +336,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     "B-41": [
         "tests/process/test_turn_faults.py::test_an_engine_whose_factory_raises_is_replaced_by_legacy_with_a_notice",
         "tests/turn/test_state_folders.py::test_a_mistyped_engine_leaves_no_folder",
+        "tests/turn/test_subagents.py::test_a_child_that_cannot_be_prepared_does_not_begin",
         "tests/unit/test_engine_registry.py::test_a_bad_factory_is_quarantined_and_legacy_serves",
     ],
     "B-42": [
@@ -365,6 +390,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     "C-04": [
         "tests/process/test_lifecycle_order.py::test_a_turn_asks_everyone_in_the_fixed_order",
         "tests/turn/test_history_reread.py::test_what_bootstrap_adds_is_assembled_and_counted",
+        "tests/turn/test_session_lives.py::test_after_a_rewind_the_engine_bootstraps_the_new_generation_with_what_is_kept",
     ],
     "C-05": [
         "tests/turn/test_run_attempt_context_engine.py::test_an_engine_is_asked_in_order_with_what_each_call_is_due",
@@ -1515,6 +1541,10 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/process/test_session_lives.py::test_after_a_reset_the_model_sees_nothing_of_what_was_said",
         "tests/turn/test_public_reports.py::test_a_reset_session_does_not_go_on_in_the_old_thread",
         "tests/turn/test_session_lives.py::test_after_a_reset_the_next_turn_starts_a_thread",
+        "tests/turn/test_session_lives.py::test_the_thread_of_an_ended_generation_is_archived",
+    ],
+    "U-02": [
+        "tests/turn/test_session_lives.py::test_an_engine_is_told_which_generation_is_over_and_which_one_follows",
     ],
     "U-03": [
         "tests/contract/test_store_lives.py::test_a_generation_that_is_over_takes_no_binding_and_no_entry",
@@ -1530,9 +1560,14 @@ REQUIREMENTS: dict[str, list[str]] = {
     "U-05": [
         "tests/contract/test_store_lives.py::test_a_deleted_session_is_gone_from_lists_and_searches_and_its_key_is_free",
         "tests/contract/test_store_lives.py::test_a_deletion_that_fails_keeps_the_binding",
+        "tests/contract/test_store_subagents.py::test_deleting_a_child_or_its_parent_ends_it",
     ],
     "U-06": [
         "tests/process/test_native_compaction.py::test_legacy_compacts_at_most_once_more_than_the_bare_client",
+    ],
+    "U-08": [
+        "tests/turn/test_session_lives.py::test_an_engine_is_told_which_generation_is_over_and_which_one_follows",
+        "tests/turn/test_subagents.py::test_a_deleted_child_and_those_of_a_deleted_parent_are_over",
     ],
     "V-01": [
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
@@ -1705,7 +1740,7 @@ OUT_OF_SCOPE: dict[str, str] = {
     **with_reason(COMPACTION, span("A-", 1, 13), ["A-26", "A-28", "A-30"]),
     **with_reason(TOOLS, ["A-25"]),
     **with_reason(COMPACTION, ["B-17", "B-18", "B-26"]),
-    **with_reason(DURABLE, ["B-20", "B-21"], span("B-", 34, 39)),
+    **with_reason(DURABLE, span("B-", 34, 39)),
     **with_reason(TOOLS, ["E-01", "E-16"], span("E-", 3, 14)),
     **with_reason(TOOLS, ["F-16"]),
     **with_reason(SUPERVISION, ["F-05", "F-21", "F-22", "F-23"]),
@@ -1726,7 +1761,7 @@ OUT_OF_SCOPE: dict[str, str] = {
     **with_reason(PROFILES, ["S-14"]),
     **with_reason(COMPACTION, ["T-01", "T-07"]),
     **with_reason(TRAJECTORY, ["T-09"]),
-    **with_reason(DURABLE, ["U-02", "U-05", "U-08"]),
+    **with_reason(COMPACTION, ["U-08"]),
     **with_reason(SUPERVISION, ["U-07"]),
     **with_reason(COMPACTION, ["V-15"]),
     **with_reason(TOOLS, ["V-03", "V-04", "V-07", "V-08", "V-10", "V-11"]),

@@ -14,6 +14,7 @@ from tests.docs.pages import blocks, page, printed, rows, run_program
 from treadle import DynamicTool, ToolCall
 from treadle.config import Deadlines
 from treadle.contract import engine as contract
+from treadle.contract import session_calls
 from treadle.engines.answers import engine_info
 from treadle.engines.registry import GROUP
 from treadle.tools.specs import fault_of
@@ -21,6 +22,13 @@ from treadle.tools.specs import fault_of
 PAGE = page("engines.md")
 ENGINE, PROGRAM, TOOL = blocks(PAGE, "python")
 CODE = re.compile(r"`(\w+)`")
+
+
+def record(name: str) -> type:
+    """Return a record of the contract by its name."""
+    found = getattr(contract, name, None) or getattr(session_calls, name)
+    assert isinstance(found, type)
+    return found
 
 
 def test_the_example_engine_is_whole_and_short() -> None:
@@ -95,9 +103,7 @@ def test_fields_of_every_call_are_those_of_the_code() -> None:
     }
     assert common <= named
     for row in tables:
-        kinds = [
-            getattr(contract, name) for name in CODE.findall(row[0]) if name.endswith("Params")
-        ]
+        kinds = [record(name) for name in CODE.findall(row[0]) if name.endswith("Params")]
         own = {field.name for kind in kinds for field in dataclasses.fields(kind)} - common
         assert own <= set(CODE.findall(row[1])), row[0]
 
@@ -105,7 +111,7 @@ def test_fields_of_every_call_are_those_of_the_code() -> None:
 def test_fields_of_every_answer_are_those_of_the_code() -> None:
     """Spec B-11, B-15…B-18."""
     for names, fields in rows(PAGE, "What it answers"):
-        kinds = [getattr(contract, name) for name in CODE.findall(names)]
+        kinds = [record(name) for name in CODE.findall(names)]
         own = {field.name for kind in kinds for field in dataclasses.fields(kind)}
         assert own == set(CODE.findall(fields)), names
 

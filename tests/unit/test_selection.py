@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from treadle.harness.selection import (
     select,
 )
 from treadle.model.errors import HarnessUnavailable
+from treadle.model.ids import AgentId, ThreadId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,9 @@ class Harness:
         return self.support or codex_support(query)
 
     async def run_attempt(self, params: AttemptParams, emit: Emit) -> AttemptResult:
+        raise NotImplementedError
+
+    async def put_away(self, agent_id: AgentId, thread_ids: Sequence[ThreadId]) -> None:
         raise NotImplementedError
 
 

@@ -10,12 +10,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, runtime_checkable
 
 from treadle.contract.tool import DynamicTool
 from treadle.model.ids import EngineId, EntryId, SessionId, SessionKey
 from treadle.model.json import JsonObject
 from treadle.model.message import Message
+
+if TYPE_CHECKING:
+    from treadle.contract.session_calls import (
+        ForgetParams,
+        Rollback,
+        SessionEndedParams,
+        SubagentEndedParams,
+        SubagentSpawnParams,
+    )
 
 LEGACY: Final = EngineId("legacy")
 """The engine that leaves everything to Codex; the default of the slot (spec B-01, B-02)."""
@@ -27,6 +36,7 @@ OPTIONAL_METHODS: Final = (
     "ingest_batch",
     "after_turn",
     "commit_turn",
+    "on_session_ended",
     "prepare_subagent_spawn",
     "on_subagent_ended",
     "dispose",
@@ -466,3 +476,15 @@ class ResolvedEngine(Protocol):
 
     async def compact(self, params: CompactParams) -> CompactResult:
         """Ask `compact`; the abort signal is always passed (spec B-23)."""
+
+    async def on_session_ended(self, params: SessionEndedParams) -> bool:
+        """Tell `on_session_ended`; False where the engine has none (spec U-08)."""
+
+    async def forget(self, params: ForgetParams) -> bool:
+        """Ask `forget`; False where the engine has none (decision 13)."""
+
+    async def prepare_subagent_spawn(self, params: SubagentSpawnParams) -> Rollback | None:
+        """Ask `prepare_subagent_spawn`; None where it prepared nothing (spec B-20)."""
+
+    async def on_subagent_ended(self, params: SubagentEndedParams) -> bool:
+        """Tell `on_subagent_ended`; False where the engine has none (spec B-21)."""

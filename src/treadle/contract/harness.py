@@ -5,7 +5,7 @@ Knows nothing of any harness in particular. Source: spec A-01…A-13, A-24, A-26
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -177,4 +177,10 @@ class AgentHarness(Protocol):
         A turn that fails is a result, not an exception. Raises: TreadleError only for what comes
         before any model work (spec A-09). Cancel: the turn is interrupted and the claim, lease and
         transcript are left whole.
+        """
+
+    async def put_away(self, agent_id: AgentId, thread_ids: Sequence[ThreadId]) -> None:
+        """Archive native threads that their sessions have given up; ids of others are no error.
+
+        Best effort: starts nothing, and what fails is logged (spec U-01).
         """

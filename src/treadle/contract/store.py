@@ -24,6 +24,7 @@ from treadle.model.session import Origin
 
 if TYPE_CHECKING:
     from treadle.contract.lives import LifeStore
+    from treadle.contract.subagents import SubagentStore
 
 # ------------------------------------------------------------------------------------------
 # sessions
@@ -349,12 +350,13 @@ class BindingStore(Protocol):
         """Remove the binding if it still names this thread; False if it does not."""
 
     async def superseded(self, session_id: SessionId) -> tuple[tuple[ThreadId, float], ...]:
-        """Return the threads that this session used before.
+        """Return the threads that this session used before, in any generation.
 
-        Each with when it was given up, oldest first.
+        Those of deleted sessions of its agent too, which run no more turns. Each with when it was
+        given up, oldest first.
         """
 
-    async def forget_superseded(self, session_id: SessionId, thread_id: ThreadId) -> None:
+    async def forget_superseded(self, thread_id: ThreadId) -> None:
         """Take a thread off that list, once Codex deleted it; one that is not there is no error."""
 
     async def holding(self, thread_id: ThreadId) -> Holding:
@@ -435,3 +437,7 @@ class Store(Protocol):
     @property
     def lives(self) -> LifeStore:
         """What happens to whole sessions."""
+
+    @property
+    def subagents(self) -> SubagentStore:
+        """Child sessions."""

@@ -26,6 +26,7 @@ from treadle.contract.engine import (
     IngestResult,
     MaintainResult,
 )
+from treadle.contract.session_calls import SubagentPreparation
 from treadle.contract.store import TranscriptSnapshot
 from treadle.model.errors import EngineContractError
 from treadle.model.ids import EntryId
@@ -290,6 +291,16 @@ def commit_turn_result(answer: Answer, value: object) -> CommitTurnResult:
     record = answer.record(value, CommitTurnResult, ("status",))
     if record.status not in ("committed", "duplicate"):
         raise answer.refuse(f"'status' cannot be {record.status!r}")
+    return record
+
+
+def subagent_preparation(answer: Answer, value: object) -> SubagentPreparation | None:
+    """Return the checked answer of `prepareSubagentSpawn`; None: nothing was prepared (B-20)."""
+    if value is None:
+        return None
+    record = answer.record(value, SubagentPreparation, ("rollback",))
+    if not callable(record.rollback):
+        raise answer.refuse(f"'rollback' cannot be {type_seen(record.rollback)}")
     return record
 
 

@@ -38,6 +38,14 @@ from treadle.contract.engine import (
     SessionCall,
     declares_durable_commit,
 )
+from treadle.contract.session_calls import (
+    ForgetParams,
+    Rollback,
+    SessionEndedParams,
+    SubagentEndedParams,
+    SubagentPreparation,
+    SubagentSpawnParams,
+)
 from treadle.contract.tool import DynamicTool
 from treadle.engines import answers
 from treadle.engines.answers import Answer
@@ -181,21 +189,66 @@ class GuardedEngine:
             "compact", params, self._deadlines.compaction_s, answers.compact_result
         )
 
+    async def on_session_ended(self, params: SessionEndedParams) -> bool:
+        """Tell `on_session_ended`; False where the engine has none (spec U-08)."""
+        if not self.implements("on_session_ended"):
+            return False
+        return await self._ask("on_session_ended", params, self._deadlines.engine_call_s, _anything)
+
+    async def forget(self, params: ForgetParams) -> bool:
+        """Ask `forget`, which may take as long as upkeep; False where the engine has none."""
+        if not self.implements("forget"):
+            return False
+        return await self._ask("forget", params, self._deadlines.engine_maintain_s, _anything)
+
+    async def prepare_subagent_spawn(self, params: SubagentSpawnParams) -> Rollback | None:
+        """Ask `prepare_subagent_spawn`; None where nothing was prepared (spec B-20)."""
+        if not self.implements("prepare_subagent_spawn"):
+            return None
+        prepared = await self._ask(
+            "prepare_subagent_spawn",
+            params,
+            self._deadlines.engine_call_s,
+            answers.subagent_preparation,
+        )
+        return None if prepared is None else self._rollback(prepared)
+
+    async def on_subagent_ended(self, params: SubagentEndedParams) -> bool:
+        """Tell `on_subagent_ended`; False where the engine has none (spec B-21)."""
+        if not self.implements("on_subagent_ended"):
+            return False
+        seconds = self._deadlines.engine_call_s
+        return await self._ask("on_subagent_ended", params, seconds, _anything)
+
+    def _rollback(self, prepared: SubagentPreparation) -> Rollback:
+        """Return the way back, which works once and within a deadline (spec B-20)."""
+        left = [prepared.rollback]
+
+        async def undo() -> None:
+            while left:
+                await self._call_off("rollback", left.pop(), self._deadlines.engine_call_s)
+
+        return undo
+
     async def dispose(self) -> None:
         """Tell `dispose`, within its deadline; a failure is logged and holds nobody back (B-46)."""
         if not self.implements("dispose"):
             return
         dispose: Callable[[], object] = getattr(self.engine, "dispose")  # noqa: B009 - optional
-        try:
-            await self._foreign.call(
-                self._info.id, "dispose", dispose, deadline_s=self._deadlines.engine_dispose_s
-            )
-        except ForeignTimeout as late:
-            emit("engine.timed_out", engine=self._info.id, operation="dispose", reason=late.reason)
-        except (ForeignFailure, ForeignAborted) as fault:
-            emit("plugin.failed", engine=self._info.id, operation="dispose", reason=fault.reason)
-        else:
+        if await self._call_off("dispose", dispose, self._deadlines.engine_dispose_s):
             emit("engine.disposed", engine=self._info.id)
+
+    async def _call_off(self, operation: str, call: Callable[[], object], seconds: float) -> bool:
+        """Make a call that gives something back or up; False, and logged, where it failed."""
+        try:
+            await self._foreign.call(self._info.id, operation, call, deadline_s=seconds)
+        except ForeignTimeout as late:
+            emit("engine.timed_out", engine=self._info.id, operation=operation, reason=late.reason)
+            return False
+        except (ForeignFailure, ForeignAborted) as fault:
+            emit("plugin.failed", engine=self._info.id, operation=operation, reason=fault.reason)
+            return False
+        return True
 
     async def _ask(
         self, operation: str, params: P, seconds: float, check: Callable[[Answer, object], R]

@@ -21,6 +21,9 @@ DEFAULT_NAME = "main"
 Origin = Literal["new", "reset", "rewind", "branch", "import"]
 """How a generation of a session began."""
 
+CHILD = "sub:"
+"""Begins the names of child sessions."""
+
 _AGENT = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _NAME = re.compile(r"[^\W_][\w.:@+/-]{0,199}")
 
@@ -60,6 +63,11 @@ def session_name(text: str | None, *, agent: AgentId = MAIN_AGENT) -> SessionNam
         name = rest[0] if rest else ""
         return SessionName(agent_id=agent_id(owner), name=_checked(name, text))
     return SessionName(agent_id=agent, name=_checked(text, text))
+
+
+def child_name(agent: AgentId, child_id: str) -> SessionName:
+    """Return the name of a child session: `agent:<agent>:sub:<id>` (spec B-20)."""
+    return SessionName(agent_id=agent, name=f"{CHILD}{child_id}")
 
 
 def _checked(name: str, whole: str) -> str:

@@ -5,20 +5,23 @@ Knows nothing of how its parts were made (`compose`) or of how they are shown.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 import anyio
 from anyio.abc import TaskGroup
 
 from treadle.config.settings import Settings
+from treadle.contract.session_calls import SubagentContext
 from treadle.contract.store import SearchHit, SearchQuery, SessionRecord, Store
 from treadle.engines.resolution import EngineListing
 from treadle.foreign import ForeignCalls
-from treadle.model.errors import QueueFull, UsageError
+from treadle.model.errors import QueueFull, StoreError, UsageError
 from treadle.model.ids import AgentId, RunId, SessionKey
 from treadle.model.json import JsonValue
 from treadle.model.session import MAIN_AGENT, agent_id, session_name
+from treadle.observe import emit
 from treadle.runtime.accounts import Accounts
 from treadle.runtime.handle import RunHandle
 from treadle.runtime.lives import Lives
@@ -26,6 +29,7 @@ from treadle.runtime.requests import RunRequest, checked_request
 from treadle.runtime.runs import Runs, RunServices, RunSite
 from treadle.runtime.sessions import Session
 from treadle.runtime.streams import Streams
+from treadle.runtime.subagents import SpawnRequest, Subagents, no_child
 
 LOCAL_OWNER = "local"
 """Owner of sessions that are used from this machine's command line or library (decision 31)."""
@@ -35,6 +39,15 @@ WAITING_MOST: Final = 20
 
 Modes come with the queue.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSession:
+    """A child that has begun."""
+
+    session: Session
+    run: RunHandle | None
+    """The run of its first message, where one was given."""
 
 
 class Runtime:
@@ -49,7 +62,15 @@ class Runtime:
         self._live: dict[RunId, RunHandle] = {}
         self.accounts = accounts
         """Signing in, signing out, who is signed in, and which models there are."""
-        self.lives = Lives(services.store, services.lanes, self._unfinished)
+        self.subagents = Subagents(services.store, services.choosing, services.clock, services.ids)
+        """Child sessions; `spawn_child` and `end_child` are the same by name."""
+        self.lives = Lives(
+            services.store,
+            services.lanes,
+            services.choosing,
+            self._unfinished,
+            self.subagents.tell_ending,
+        )
         """What becomes of whole sessions; `Session` has the same by name."""
         self.streams = Streams(services.store.events)
         """What happens in all sessions, to be watched."""
@@ -58,6 +79,8 @@ class Runtime:
         """Open the root of all runs."""
         self._group = await anyio.create_task_group().__aenter__()
         self._group.start_soon(self.streams.store)
+        await self.subagents.sweep()
+        self._group.start_soon(self._tell_of_children)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -105,6 +128,50 @@ class Runtime:
         self.settings.agent(name.agent_id)
         site = RunSite(name=name, owner=owner, cwd=_checked_folder(cwd))
         return Session(self, self._services.store, site)
+
+    async def spawn_child(
+        self,
+        parent: Session,
+        text: str | None = None,
+        *,
+        context_mode: SubagentContext = "isolated",
+        ttl_s: float | None = None,
+        lightweight: bool = False,
+    ) -> ChildSession:
+        """Begin a child session, and say its first message if there is a `text`.
+
+        An `isolated` one begins empty; a `fork` holds what its parent does, without a turn of it
+        that is still running. The parent's context engine prepares it, unless it is isolated and
+        `lightweight`. After `ttl_s` it is swept at the next start. If any of this fails, no child
+        is left. Raises: NotFound for a parent without a message, EngineError,
+        HostCapabilityMissing, and whatever refuses the message. Source: spec B-20.
+        """
+        request = SpawnRequest(context_mode=context_mode, ttl_s=ttl_s, lightweight=lightweight)
+
+        async def say(made: SessionRecord) -> RunHandle:
+            assert text is not None
+            return self.session(made.key, owner=made.owner).run(text)
+
+        begun = await self.subagents.spawn(parent.name, request, say if text is not None else None)
+        session = self.session(begun.session.key, owner=begun.session.owner)
+        return ChildSession(session=session, run=begun.run)
+
+    async def end_child(
+        self, child: Session, reason: Literal["completed", "released"] = "completed"
+    ) -> None:
+        """Say that a child's work is done, or that its parent lets it go; its engine is told.
+
+        The session stays, with what was said. Raises: NotFound for none, or one that is over.
+        Source: spec B-21.
+        """
+        if not await self.subagents.end(child.key, reason):
+            raise no_child(child.key)
+
+    async def _tell_of_children(self) -> None:
+        try:
+            await self.subagents.tell_ending()
+        except StoreError as error:  # their engines are told at the next start
+            emit("store.write_failed", cause=error)
 
     async def sessions(
         self, *, agent: str | None = None, owner: str | None = None, limit: int = 200

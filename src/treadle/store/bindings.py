@@ -64,11 +64,11 @@ class SqlBindings(BindingStore):
 
         return await self._driver.read(find)
 
-    async def forget_superseded(self, session_id: SessionId, thread_id: ThreadId) -> None:
+    async def forget_superseded(self, thread_id: ThreadId) -> None:
         """See `BindingStore`."""
 
         def forget(connection: Connection) -> None:
-            connection.run("forget_superseded", session_id=session_id, thread_id=thread_id)
+            connection.run("forget_thread", thread_id=thread_id)
 
         await self._driver.write(forget)
 

@@ -7,31 +7,30 @@ them lies.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 from treadle.clock import Clock, Ids
-from treadle.contract.events import GLOBAL_STREAM
 from treadle.contract.lives import LifeStore, Place, Turnover, session_busy
 from treadle.contract.store import Binding, OpenTurn, SessionRecord
-from treadle.model.errors import InvalidCut, NotFound, SessionExists
-from treadle.model.ids import EntryId, SessionId, SessionKey, StreamId
-from treadle.model.json import JsonValue
-from treadle.model.message import TOOL_RESULT, EntryKind, Message, NewEntry, call_ids
+from treadle.failpoints import failpoint
+from treadle.model.errors import SessionExists
+from treadle.model.ids import SessionKey
+from treadle.model.message import EntryKind, Message, NewEntry
 from treadle.model.session import Origin
-from treadle.store.driver import Connection, Driver, Row
+from treadle.store.driver import Connection, Driver
 from treadle.store.events import SqlEvents
-from treadle.store.rows import decoded, prepared
+from treadle.store.places import active_path, find_place, fork_after, path_to, shared
+from treadle.store.rows import prepared
 from treadle.store.sessions import (
     SESSION_PREFIX,
     Fork,
     NewGeneration,
     add_generation,
     existing_session,
+    session_streams,
     tell_of_session,
 )
-from treadle.store.snapshot import Segment, segments_of
 from treadle.store.threads import clear_binding, read_binding
 from treadle.store.transcript import Appender
 
@@ -62,22 +61,22 @@ class SqlLives(LifeStore):
             before = existing_session(connection, key)
             return self._turned_over(connection, before, "reset", Fork(), before.entry_count)
 
-        return await self._written(change, key)
+        return await self._written("reset", change, key)
 
     async def rewind(self, key: SessionKey, to: Place) -> Turnover:
         """See `LifeStore`."""
 
         def change(connection: Connection) -> Turnover:
             before = existing_session(connection, key)
-            active = _active_path(connection, before.id)
-            last = _place(connection, before, active, to)
-            left = before.entry_count - _shared(active, _path_to(connection, last))
+            active = active_path(connection, before.id)
+            last = find_place(connection, before, active, to)
+            left = before.entry_count - shared(active, path_to(connection, last))
             if left == 0 and last.depth + 1 == before.entry_count:
                 return Turnover(before=before, after=before)
-            fork = _fork_after(connection, last)
+            fork = fork_after(connection, last)
             return self._turned_over(connection, before, "rewind", fork, left)
 
-        return await self._written(change, key)
+        return await self._written("rewind", change, key)
 
     async def branch(
         self, key: SessionKey, new_key: SessionKey, *, at: Place | None = None
@@ -90,58 +89,37 @@ class SqlLives(LifeStore):
                 raise _exists(new_key)
             fork = Fork()
             if source.entry_count > 0 or at is not None:
-                active = _active_path(connection, source.id)
+                active = active_path(connection, source.id)
                 place = source.entry_count - 1 if at is None else at
-                fork = _fork_after(connection, _place(connection, source, active, place))
-            session_id, now = self._ids.new(SESSION_PREFIX), self._clock.now()
-            connection.run("copy_session", key=key, new_key=new_key, session_id=session_id, now=now)
-            new = NewGeneration(
-                key=new_key, session_id=session_id, number=1, origin="branch", fork=fork
-            )
-            add_generation(connection, new, now)
-            made = existing_session(connection, new_key)
+                fork = fork_after(connection, find_place(connection, source, active, place))
+            now = self._clock.now()
+            made = begin_beside(connection, source, new_key, fork, ids=self._ids, now=now)
             tell_of_session(self._events, connection, "session.created", made)
-            tell_of_session(
-                self._events,
-                connection,
-                "session.branched",
-                source,
-                to_key=new_key,
-                entry_id=fork.head,
-            )
+            more = {"to_key": new_key, "entry_id": fork.head}
+            tell_of_session(self._events, connection, "session.branched", source, **more)
             return made
 
-        return await self._written(change, key, new_key)
+        return await self._written("branch", change, key, new_key)
 
     async def delete(self, key: SessionKey) -> Turnover:
         """See `LifeStore`."""
 
         def change(connection: Connection) -> Turnover:
             before = existing_session(connection, key)
-            given_up = self._ended(connection, before)
-            names = {"key": key, "new_key": f"{DELETED}{before.id}"}
-            connection.run("set_aside_session", key=key)
-            connection.run(
-                "add_deleted_session", session_id=before.id, now=self._clock.now(), **names
-            )
-            for move in ("move_generations", "move_inbox", "move_deliveries"):
-                connection.run(move, **names)
-            connection.run("drop_session", key=key)
-            connection.run("drop_events", stream=key)
-            connection.run("renew_stream", stream=key)
+            given_up = end_session(connection, before, ids=self._ids, now=self._clock.now())
             tell_of_session(self._events, connection, "session.deleted", before)
             return Turnover(
                 before=before, after=None, given_up=given_up, left_behind=before.entry_count
             )
 
-        return await self._written(change, key)
+        return await self._written("delete", change, key)
 
     def _turned_over(
         self, connection: Connection, before: SessionRecord, origin: Origin, fork: Fork, left: int
     ) -> Turnover:
-        given_up = self._ended(connection, before)
-        session_id, now = self._ids.new(SESSION_PREFIX), self._clock.now()
-        number = before.generation + 1
+        now = self._clock.now()
+        given_up = end_generation(connection, before, ids=self._ids, now=now)
+        session_id, number = self._ids.new(SESSION_PREFIX), before.generation + 1
         new = NewGeneration(
             key=before.key, session_id=session_id, number=number, origin=origin, fork=fork
         )
@@ -164,27 +142,80 @@ class SqlLives(LifeStore):
         )
         return Turnover(before=before, after=after, given_up=given_up, left_behind=left)
 
-    async def _written(self, job: Callable[[Connection], T], *keys: SessionKey) -> T:
-        try:
-            return await self._driver.write(job)
-        finally:
-            self._events.told(*map(StreamId, keys), GLOBAL_STREAM)
+    async def _written(self, name: str, change: Callable[[Connection], T], *keys: SessionKey) -> T:
+        def job(connection: Connection) -> T:
+            changed = change(connection)
+            failpoint(f"{name}-before-commit")
+            return changed
 
-    def _ended(self, connection: Connection, ended: SessionRecord) -> Binding | None:
-        """End a generation: nobody may write it any more, and no thread is bound to it."""
-        row = connection.one("open_messages", key=ended.key)
-        if row is not None and row[0] > 0:
-            raise session_busy(ended.key, row[0])
-        session_id, now = ended.id, self._clock.now()
-        connection.run("fence_generation", session_id=session_id, now=now)
-        binding = read_binding(connection, session_id)
-        if binding is None:
-            return None
-        if binding.open_turn is not None:
-            notice = _unsettled(binding.open_turn)
-            Appender(connection, session_id, self._ids, now).add(prepared([notice]))
-        clear_binding(connection, session_id, binding.thread_id, now)
-        return binding
+        try:
+            changed = await self._driver.write(job)
+        finally:
+            self._events.told(*session_streams(*keys))
+        failpoint(f"{name}-after-commit")
+        return changed
+
+
+# ----------------------------------------------------------------------- inside a transaction
+
+
+def begin_beside(
+    connection: Connection,
+    source: SessionRecord,
+    key: SessionKey,
+    fork: Fork,
+    *,
+    ids: Ids,
+    now: float,
+) -> SessionRecord:
+    """Make a session like another one, with the entries up to the fork, and return it."""
+    session_id = ids.new(SESSION_PREFIX)
+    connection.run("copy_session", key=source.key, new_key=key, session_id=session_id, now=now)
+    new = NewGeneration(key=key, session_id=session_id, number=1, origin="branch", fork=fork)
+    add_generation(connection, new, now)
+    return existing_session(connection, key)
+
+
+def end_session(
+    connection: Connection, session: SessionRecord, *, ids: Ids, now: float
+) -> Binding | None:
+    """Take a session out of sight and free its key; return the binding that it had.
+
+    Raises: SessionBusy.
+    """
+    given_up = end_generation(connection, session, ids=ids, now=now)
+    names = {"key": session.key, "new_key": f"{DELETED}{session.id}"}
+    connection.run("set_aside_session", key=session.key)
+    connection.run("add_deleted_session", session_id=session.id, now=now, **names)
+    for move in ("move_generations", "move_inbox", "move_deliveries"):
+        connection.run(move, **names)
+    connection.run("drop_session", key=session.key)
+    connection.run("child_is_over", key=session.key, reason="deleted", now=now)
+    connection.run("children_are_over", parent_key=session.key, reason="released", now=now)
+    connection.run("drop_events", stream=session.key)
+    connection.run("renew_stream", stream=session.key)
+    return given_up
+
+
+def end_generation(
+    connection: Connection, session: SessionRecord, *, ids: Ids, now: float
+) -> Binding | None:
+    """End the current generation: nobody may write it any more, and no thread is bound to it.
+
+    A turn that was never settled gets a notice. Raises: SessionBusy.
+    """
+    row = connection.one("open_messages", key=session.key)
+    if row is not None and row[0] > 0:
+        raise session_busy(session.key, row[0])
+    connection.run("fence_generation", session_id=session.id, now=now)
+    binding = read_binding(connection, session.id)
+    if binding is None:
+        return None
+    if binding.open_turn is not None:
+        notice = _unsettled(binding.open_turn)
+        Appender(connection, session.id, ids, now).add(prepared([notice]))
+    clear_binding(connection, session.id, binding.thread_id, now)
+    return binding
 
 
 def _unsettled(turn: OpenTurn) -> NewEntry:
@@ -195,140 +226,6 @@ def _unsettled(turn: OpenTurn) -> NewEntry:
         kind=EntryKind.NOTICE,
         run_id=turn.run_id,
         meta={"notice": "unknown"},
-    )
-
-
-# ---------------------------------------------------------------------------------------- places
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Placed:
-    """An entry and where it lies."""
-
-    id: EntryId
-    branch: int
-    depth: int
-    run_id: str | None
-    turn_id: str | None
-    message: Message
-    session_key: str
-
-
-def _placed(row: Row) -> _Placed:
-    content: JsonValue = decoded(row[6])
-    return _Placed(
-        id=EntryId(row[0]),
-        branch=row[1],
-        depth=row[2],
-        run_id=row[3],
-        turn_id=row[4],
-        message=Message(role=row[5], content=content),
-        session_key=row[7],
-    )
-
-
-def _active_path(connection: Connection, session_id: SessionId) -> tuple[Segment, ...]:
-    return segments_of(connection.rows("branch_path", session_id=session_id))
-
-
-def _path_to(connection: Connection, last: _Placed) -> list[Segment]:
-    """Return the path that ends with an entry."""
-    path = segments_of(connection.rows("path_of_branch", branch=last.branch))
-    stop = last.depth + 1
-    return [
-        replace(part, stop_depth=min(part.stop_depth, stop))
-        for part in path
-        if part.start_depth < stop
-    ]
-
-
-def _place(
-    connection: Connection, session: SessionRecord, active: Sequence[Segment], where: Place
-) -> _Placed:
-    """Find an entry behind which the session may be cut. Raises: NotFound, InvalidCut."""
-    if isinstance(where, int):
-        found = _at_depth(connection, active, where)
-        if found is None:
-            there = f"0 to {session.entry_count - 1}" if session.entry_count else "none yet"
-            raise _no_entry(session, f"number {where}", f"its entries are {there}")
-    else:
-        row = connection.one("entry_place", id=where)
-        found = None if row is None else _placed(row)
-        if found is None or not (_holds(active, found) or found.session_key == session.key):
-            raise _no_entry(session, repr(where), "it is not among its entries")
-    _check_cut(connection, session, found)
-    return found
-
-
-def _at_depth(connection: Connection, active: Sequence[Segment], depth: int) -> _Placed | None:
-    for part in active:
-        if part.start_depth <= depth < part.stop_depth:
-            row = connection.one("entry_place_in", branch=part.branch, depth=depth)
-            return None if row is None else _placed(row)
-    return None
-
-
-def _holds(path: Sequence[Segment], entry: _Placed) -> bool:
-    return any(
-        part.branch == entry.branch and part.start_depth <= entry.depth < part.stop_depth
-        for part in path
-    )
-
-
-def _shared(active: Sequence[Segment], to: Sequence[Segment]) -> int:
-    """Return how many entries two paths have in common, from the first one on."""
-    common = 0
-    for one, other in zip(active, to, strict=False):
-        if one.branch != other.branch:
-            break
-        common = min(one.stop_depth, other.stop_depth)
-        if one.stop_depth != other.stop_depth:
-            break
-    return common
-
-
-def _check_cut(connection: Connection, session: SessionRecord, last: _Placed) -> None:
-    """Pass if no turn and no call is parted from its end. Raises: InvalidCut."""
-    row = connection.one("entry_place_in", branch=last.branch, depth=last.depth + 1)
-    if row is None or not _goes_on(last, _placed(row)):
-        return
-    hint = "Name the last entry of a turn."
-    span = connection.one("run_span", branch=last.branch, run_id=last.run_id)
-    if span is not None and span[0] is not None:
-        ends = [str(depth) for depth in (span[0] - 1, span[1]) if depth >= 0]
-        hint = f"Cut behind entry {' or '.join(ends)}."
-    raise InvalidCut(
-        f"session {session.key!r} cannot be cut behind entry {last.depth}:"
-        " the turn goes on with the next one; nothing was changed",
-        next_step=hint,
-        session_key=session.key,
-        entry_id=last.id,
-        depth=last.depth,
-    )
-
-
-def _goes_on(last: _Placed, following: _Placed) -> bool:
-    """Whether what follows belongs to the turn of the last one, or answers a call of it."""
-    same_run = last.run_id is not None and last.run_id == following.run_id
-    same_turn = last.turn_id is not None and last.turn_id == following.turn_id
-    answers = following.message.role == TOOL_RESULT or bool(call_ids(last.message))
-    return same_run or same_turn or answers
-
-
-def _fork_after(connection: Connection, last: _Placed) -> Fork:
-    row = connection.one("positions_up_to", branch=last.branch, depth=last.depth)
-    assert row is not None, "the query always answers"
-    return Fork(parent=last.branch, depth=last.depth + 1, position=row[0], head=last.id)
-
-
-# ---------------------------------------------------------------------------------------- errors
-
-
-def _no_entry(session: SessionRecord, what: str, found: str) -> NotFound:
-    return NotFound(
-        f"session {session.key!r} has no entry {what}: {found}",
-        next_step=f"treadle sessions show {session.key} numbers them.",
-        session_key=session.key,
     )
 
 

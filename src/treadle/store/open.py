@@ -26,6 +26,7 @@ from treadle.store.outbox import SqlEngineOutbox
 from treadle.store.reports import SqlReports
 from treadle.store.sessions import SqlSessions
 from treadle.store.sqlite import ReaderPool, SqliteConnection, Synchronous, open_writer
+from treadle.store.subagents import SqlSubagents
 from treadle.store.transcript import SqlTranscript
 from treadle.store.writer import Writer
 
@@ -70,6 +71,7 @@ class SqliteStore(Store):
         self._reports = SqlReports(driver)
         self._engine_outbox = SqlEngineOutbox(driver, clock=clock)
         self._lives = SqlLives(driver, self._events, clock=clock, ids=ids)
+        self._subagents = SqlSubagents(driver, self._events, clock=clock, ids=ids)
 
     @property
     def path(self) -> Path:
@@ -115,6 +117,11 @@ class SqliteStore(Store):
     def lives(self) -> SqlLives:
         """What happens to whole sessions."""
         return self._lives
+
+    @property
+    def subagents(self) -> SqlSubagents:
+        """Child sessions."""
+        return self._subagents
 
     async def check(self) -> StoreCheck:
         """Check the whole store and count what is in it; reads all of it, changes nothing."""

@@ -108,7 +108,7 @@ class SqlSessions(SessionStore):
         try:
             return await self._driver.write(job)
         finally:
-            self._events.told(StreamId(key), GLOBAL_STREAM)
+            self._events.told(*session_streams(key))
 
 
 def tell_of_session(
@@ -123,8 +123,13 @@ def tell_of_session(
         "title": record.title,
         **more,
     }
-    for stream in (StreamId(record.key), GLOBAL_STREAM):
+    for stream in session_streams(record.key):
         events.add(connection, stream, (NewEvent(type=kind, data=data),))
+
+
+def session_streams(*keys: SessionKey) -> tuple[StreamId, ...]:
+    """Return the streams in which the coming and going of sessions is told."""
+    return (*map(StreamId, keys), GLOBAL_STREAM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -39,6 +39,13 @@ from treadle.contract.engine import (
     MaintainResult,
     SessionCall,
 )
+from treadle.contract.session_calls import (
+    ForgetParams,
+    SessionEndedParams,
+    SubagentEndedParams,
+    SubagentPreparation,
+    SubagentSpawnParams,
+)
 from treadle.contract.tool import DynamicTool
 from treadle.model.ids import EngineId
 from treadle.model.json import JsonObject
@@ -180,6 +187,23 @@ class RecordingEngine:
         self._note("compact", params, ())
         return CompactResult(ok=True, compacted=False, reason="a recording engine never compacts")
 
+    def on_session_ended(self, params: SessionEndedParams) -> None:
+        """Record the call."""
+        self._note("on_session_ended", params, ())
+
+    def forget(self, params: ForgetParams) -> None:
+        """Record the call; there is nothing to erase but this record."""
+        self._note("forget", params, ())
+
+    def prepare_subagent_spawn(self, params: SubagentSpawnParams) -> SubagentPreparation:
+        """Record the call, and later whether it was rolled back."""
+        self._note("prepare_subagent_spawn", params, ())
+        return SubagentPreparation(rollback=lambda: self._note("rollback", params, ()))
+
+    def on_subagent_ended(self, params: SubagentEndedParams) -> None:
+        """Record the call."""
+        self._note("on_subagent_ended", params, ())
+
     def tools(self) -> tuple[DynamicTool, ...]:
         """Offer the tools that it was given."""
         return self.offered_tools
@@ -307,6 +331,26 @@ class BreakingEngine:
     def compact(self, params: CompactParams) -> object:
         """Answer, or break."""
         return self._answer("compact", CompactResult(ok=True, compacted=False))
+
+    def on_session_ended(self, params: SessionEndedParams) -> object:
+        """Answer, or break."""
+        return self._answer("on_session_ended", None)
+
+    def forget(self, params: ForgetParams) -> object:
+        """Answer, or break."""
+        return self._answer("forget", None)
+
+    def prepare_subagent_spawn(self, params: SubagentSpawnParams) -> object:
+        """Answer, or break; its rollback breaks as `rollback`."""
+
+        def rollback() -> object:
+            return self._answer("rollback", None)
+
+        return self._answer("prepare_subagent_spawn", SubagentPreparation(rollback=rollback))
+
+    def on_subagent_ended(self, params: SubagentEndedParams) -> object:
+        """Answer, or break."""
+        return self._answer("on_subagent_ended", None)
 
     def dispose(self) -> object:
         """Answer, or break."""

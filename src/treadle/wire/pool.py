@@ -100,6 +100,11 @@ class ClientPool:
         finally:
             self._release(held)
 
+    def is_warm(self, key: LaunchKey) -> bool:
+        """Whether a lease would start nothing."""
+        place = self._places.get(key)
+        return place is not None and place.held is not None and place.held.client.is_usable
+
     async def drain(self, timeout_s: float) -> bool:
         """Give no new lease and wait until none is held; False if some still were at the end."""
         self._is_draining = True

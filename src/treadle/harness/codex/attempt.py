@@ -35,7 +35,7 @@ from treadle.harness.codex.prepare import Gathered, gather, project
 from treadle.harness.codex.recovery import Recovered, Recovery
 from treadle.harness.codex.services import CodexServices
 from treadle.harness.codex.stream import TurnStream
-from treadle.harness.codex.superseded import let_go
+from treadle.harness.codex.superseded import archive, let_go
 from treadle.harness.selection import codex_support
 from treadle.model.errors import (
     ProcessExited,
@@ -45,7 +45,7 @@ from treadle.model.errors import (
     TurnRejected,
     WireError,
 )
-from treadle.model.ids import EngineId, ThreadId
+from treadle.model.ids import AgentId, EngineId, ThreadId
 from treadle.model.message import ASSISTANT, Entry, text_of, user_message
 from treadle.model.turn import ContextAssembled, EntryCommitted, Notice, Outcome, ThreadChanged
 from treadle.observe import bind, emit
@@ -105,6 +105,13 @@ class CodexHarness:
         """See `AgentHarness.run_attempt`."""
         with bind(attempt=params.attempt):
             return await _Attempt(self._services, params, emit_event).run()
+
+    async def put_away(self, agent_id: AgentId, thread_ids: Sequence[ThreadId]) -> None:
+        """See `AgentHarness.put_away`; what no app-server runs for is deleted when its time is."""
+        key = self._services.launch_key(agent_id)
+        if self._services.pool.is_warm(key):
+            async with self._services.pool.lease(key) as client:
+                await archive(client, thread_ids)
 
 
 class _Attempt:

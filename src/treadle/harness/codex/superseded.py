@@ -7,6 +7,7 @@ effort, since nothing depends on it. Source: decision 8.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from treadle.contract.store import Binding
@@ -38,6 +39,12 @@ async def put_away(
         emit("thread.cleanup_failed", thread_id=previous, cause=error)
 
 
+async def archive(peer: CodexPeer, thread_ids: Sequence[ThreadId]) -> None:
+    """Archive threads that nobody uses any more; a failure is logged."""
+    for thread_id in thread_ids:
+        await _ask(peer, "thread/archive", thread_id, "thread.archived")
+
+
 async def let_go(services: CodexServices, peer: CodexPeer, transient: Binding) -> None:
     """Leave a thread that was made for one turn (spec D-39); a failure is logged.
 
@@ -55,7 +62,7 @@ async def _delete_old(services: CodexServices, peer: CodexPeer, binding: Binding
     old = [thread_id for thread_id, given_up_at in left if given_up_at <= limit]
     for thread_id in old[:_DELETED_AT_ONCE]:
         if await _ask(peer, "thread/delete", thread_id, "thread.deleted"):
-            await services.store.bindings.forget_superseded(binding.session_id, thread_id)
+            await services.store.bindings.forget_superseded(thread_id)
 
 
 async def _ask(peer: CodexPeer, method: str, thread_id: ThreadId, event: str) -> bool:

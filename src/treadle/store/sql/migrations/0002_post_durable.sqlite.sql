@@ -111,3 +111,16 @@ ALTER TABLE sessions ADD COLUMN deleted_key TEXT;  -- the key that it had; NULL 
 ALTER TABLE sessions ADD COLUMN deleted_at REAL;
 CREATE INDEX sessions_deleted ON sessions (deleted_key) WHERE deleted_key IS NOT NULL;
 CREATE INDEX branches_by_parent ON branches (parent) WHERE parent IS NOT NULL;
+
+-- Child sessions: whose they are, and whether the engine that prepared one knows that it is over.
+CREATE TABLE child_sessions (
+  session_key TEXT PRIMARY KEY,           -- its session has this key once the child has begun
+  parent_key TEXT NOT NULL,
+  context_mode TEXT NOT NULL CHECK (context_mode IN ('isolated', 'fork')),
+  engine_id TEXT NOT NULL,
+  state TEXT NOT NULL CHECK (state IN ('preparing', 'live', 'ending', 'ended')),
+  reason TEXT CHECK (reason IN ('deleted', 'completed', 'swept', 'released')),
+  expires_at REAL,                        -- Unix seconds; NULL: it lives until somebody ends it
+  changed_at REAL NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX child_sessions_open ON child_sessions (parent_key) WHERE state <> 'ended';

@@ -14,8 +14,19 @@ VALUES (:session_id, :thread_id, :now);
 -- forget_superseded: Take a thread off the list of those given up, since it is used or given up anew.
 DELETE FROM superseded_threads WHERE session_id = :session_id AND thread_id = :thread_id;
 
--- superseded_threads: List the threads that a generation gave up, oldest first.
-SELECT thread_id, given_up_at FROM superseded_threads WHERE session_id = :session_id ORDER BY seq;
+-- superseded_threads: List the threads that a generation's session gave up, or a deleted session of
+-- its agent, oldest first.
+SELECT t.thread_id, t.given_up_at
+FROM generations own
+JOIN sessions o ON o.key = own.session_key
+JOIN sessions s ON s.key = o.key OR (s.deleted_key IS NOT NULL AND s.agent_id = o.agent_id)
+JOIN generations g ON g.session_key = s.key
+JOIN superseded_threads t ON t.session_id = g.session_id
+WHERE own.session_id = :session_id
+ORDER BY t.seq;
+
+-- forget_thread: Take a thread off the list of those given up, whoever gave it up.
+DELETE FROM superseded_threads WHERE thread_id = :thread_id;
 
 -- last_held: Read count and chain of what a thread holds.
 SELECT ordinal, chain FROM thread_held
