@@ -180,12 +180,13 @@ def program(path: Path, source: str) -> Path:
 # ------------------------------------------------------------------ a proxy in front of codex
 
 _PROXY: Final = r'''
-import fcntl, json, os, signal, sqlite3, struct, subprocess, sys, termios, threading, time
+import fcntl, json, os, select, signal, sqlite3, subprocess, sys, threading
 CODEX, PLAN, DATABASE = {codex!r}, {plan!r}, {database!r}
 if "app-server" not in sys.argv:
     os.execv(CODEX, [CODEX, *sys.argv[1:]])
 child = subprocess.Popen([CODEX, *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 treadle = os.getppid()
+fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 4096)  # one page: it takes more only when all was read
 
 def plan():
     """Take the plan, which is good for once."""
@@ -204,16 +205,18 @@ def strike(victims):
         child.wait()
     os._exit(9)
 
-def unread():
-    return struct.unpack("i", fcntl.ioctl(1, termios.FIONREAD, b"\0" * 4))[0]
+def wait_until_read():
+    """Wait until Treadle has taken all that was written; no time is needed for it."""
+    pipe = select.poll()
+    pipe.register(1, select.POLLOUT)
+    pipe.poll()
 
 def strike_behind_the_answer(line, victims):
     """Strike once Treadle has read the answer and waits for the store, which is locked."""
     store = sqlite3.connect(DATABASE, isolation_level=None, timeout=10)
     store.execute("BEGIN IMMEDIATE")
     os.write(1, line)
-    while unread():
-        time.sleep(0.001)
+    wait_until_read()
     strike(victims)
 
 wanted = {{}}
