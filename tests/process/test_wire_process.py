@@ -331,6 +331,20 @@ async def test_child_that_ignores_eof_and_term_is_killed(scratch: Path) -> None:
     assert (ended.code, ended.by) == (-signal.SIGKILL, "kill")
 
 
+async def test_end_is_seen_although_something_it_started_holds_its_pipes(scratch: Path) -> None:
+    """INV-19, S-12: the exit of the process counts, not the end of its stderr."""
+    body = "sh -c 'echo $$ >&3; exec tail -f /dev/null' 3>&1 >/dev/null & read line; exit 7"
+    path = fake(scratch / "codex", body)
+    spawn = Spawn(argv=[str(path)], environment=child_environment(os.environ, {}))
+    patient = StopGrace(eof_s=600, term_s=600, kill_s=600)
+    with fail_after(30):
+        async with open_child(spawn, grace=patient) as child:
+            holder = int(await child.read())
+        ended = await child.wait()
+    os.kill(holder, signal.SIGKILL)
+    assert (ended.code, ended.by) == (7, "eof")
+
+
 async def test_end_of_stdout_with_the_process_alive_ends_the_process(scratch: Path) -> None:
     """RS11: EOF, process alive: closed at once, process gone."""
     world = scripted(scratch, hang=True, on={"model/list": [{"close": True}]})

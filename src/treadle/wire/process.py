@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
-from anyio import CancelScope, create_task_group, fail_after, move_on_after
+from anyio import CancelScope, Event, create_task_group, fail_after, move_on_after
 
 from treadle.model.errors import ProcessExited, ProcessStartError
 from treadle.model.text import printable, redact, truncate
@@ -104,6 +104,19 @@ class Link(Protocol):
         """Return the last lines of stderr, redacted."""
 
 
+class _Exits(SubprocessStreamProtocol):
+    """Tells of the exit when it happens: asyncio waits until nobody holds the pipes any more."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(limit=READ_BYTES, loop=loop)
+        self.has_exited = Event()
+
+    def process_exited(self) -> None:
+        """See `asyncio.SubprocessProtocol`."""
+        super().process_exited()
+        self.has_exited.set()
+
+
 class Child:
     """One running child; made by `open_child`."""
 
@@ -111,10 +124,12 @@ class Child:
         self,
         process: Process,
         transport: asyncio.SubprocessTransport,
+        has_exited: Event,
         hide: Callable[[str], str],
     ) -> None:
         self._process = process
         self._transport = transport
+        self._has_exited = has_exited
         self._hide = hide
         self._ring: deque[str] = deque(maxlen=STDERR_LINES)
         self._ended_by = "itself"
@@ -171,8 +186,8 @@ class Child:
 
     async def wait(self) -> Exit:
         """Wait for the child's end."""
-        code = await self._process.wait()
-        return Exit(code=code, by=self._ended_by)
+        await self._has_exited.wait()
+        return Exit(code=self._process.returncode, by=self._ended_by)
 
     async def stop(self, grace: StopGrace) -> Exit:
         """Close stdin, then SIGTERM, then SIGKILL to the whole group; each step is bounded.
@@ -196,7 +211,7 @@ class Child:
 
     async def _wait_at_most(self, seconds: float, by: str) -> bool:
         with move_on_after(seconds):
-            await self._process.wait()
+            await self._has_exited.wait()
         if self._process.returncode is None:
             return False
         self._ended_by = by
@@ -262,7 +277,7 @@ async def _start(spawn: Spawn, hide: Callable[[str], str]) -> Child:
     loop = asyncio.get_running_loop()
     try:
         transport, protocol = await loop.subprocess_exec(
-            lambda: SubprocessStreamProtocol(limit=READ_BYTES, loop=loop),
+            lambda: _Exits(loop),
             *spawn.argv,
             stdin=PIPE,
             stdout=PIPE,
@@ -275,7 +290,8 @@ async def _start(spawn: Spawn, hide: Callable[[str], str]) -> Child:
     except (OSError, ValueError) as error:
         emit("wire.start_failed", program=spawn.argv[0], reason=str(error))
         raise start_error(spawn.argv[0], error) from error
-    return Child(Process(transport, protocol, loop), transport, hide)
+    process = Process(transport, protocol, loop)
+    return Child(process, transport, protocol.has_exited, hide)
 
 
 def start_error(program: str, error: Exception) -> ProcessStartError:
