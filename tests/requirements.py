@@ -1491,8 +1491,13 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/process/test_three_projections.py::test_a_failed_and_a_stopped_turn_are_handed_over_and_not_maintained",
         "tests/turn/test_turn_outcomes.py::test_partial_output_stays_and_a_time_limit_is_no_success",
     ],
+    "S-11": [
+        "tests/contract/test_children.py::test_a_child_is_kept_before_and_after_it_was_started",
+        "tests/contract/test_children.py::test_a_closed_child_is_no_longer_open_and_keeps_its_first_reason",
+    ],
     "S-12": [
         "tests/process/test_turn_faults.py::test_codex_that_never_answers_at_its_start_is_given_up",
+        "tests/process/test_wire_process.py::test_end_is_seen_although_something_it_started_holds_its_pipes",
         "tests/turn/test_turn_outcomes.py::test_a_control_call_that_is_not_answered_ends_at_the_configured_time",
     ],
     "S-13": [

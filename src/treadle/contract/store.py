@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from treadle.contract.children import ChildRegistry
 from treadle.contract.events import EventStore
 from treadle.contract.outbox import EngineOutbox
 from treadle.model.ids import AgentId, EntryId, RunId, SessionId, SessionKey, ThreadId, TurnId
@@ -441,3 +442,7 @@ class Store(Protocol):
     @property
     def subagents(self) -> SubagentStore:
         """Child sessions."""
+
+    @property
+    def children(self) -> ChildRegistry:
+        """Child processes."""

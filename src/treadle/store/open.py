@@ -20,6 +20,7 @@ from treadle.contract.store import Store
 from treadle.store.bindings import SqlBindings
 from treadle.store.branches import SqlLives
 from treadle.store.check import StoreCheck, check_store
+from treadle.store.children import SqlChildren
 from treadle.store.driver import Connection, Driver, load_migrations, load_queries
 from treadle.store.events import SqlEvents
 from treadle.store.outbox import SqlEngineOutbox
@@ -72,6 +73,7 @@ class SqliteStore(Store):
         self._engine_outbox = SqlEngineOutbox(driver, clock=clock)
         self._lives = SqlLives(driver, self._events, clock=clock, ids=ids)
         self._subagents = SqlSubagents(driver, self._events, clock=clock, ids=ids)
+        self._children = SqlChildren(driver, clock=clock)
 
     @property
     def path(self) -> Path:
@@ -122,6 +124,11 @@ class SqliteStore(Store):
     def subagents(self) -> SqlSubagents:
         """Child sessions."""
         return self._subagents
+
+    @property
+    def children(self) -> SqlChildren:
+        """Child processes."""
+        return self._children
 
     async def check(self) -> StoreCheck:
         """Check the whole store and count what is in it; reads all of it, changes nothing."""
