@@ -59,11 +59,13 @@ from treadle.tools.call import ToolCaller
 from treadle.tools.catalog import Catalog
 from treadle.watchdog import LoopWatchdog
 from treadle.wire.binary import BinaryVerifier
+from treadle.wire.children.registered import ChildLimits, RegisteredChildren
+from treadle.wire.children.stopping import StopLimits
 from treadle.wire.client import ClientSettings, CodexClient, open_client
 from treadle.wire.environment import child_environment
-from treadle.wire.launch import OFFLINE_CONFIG, LaunchKey, codex_argv, launch_key
+from treadle.wire.launch import MARKER, OFFLINE_CONFIG, LaunchKey, codex_argv, launch_key
 from treadle.wire.pool import open_pool, prepare_home
-from treadle.wire.process import Link, Spawn, StopGrace, open_child
+from treadle.wire.process import Link, Spawn, StopGrace
 
 OFFLINE_PROVIDER: Final = "offline"
 """Id of the offline model among the providers."""
@@ -145,7 +147,9 @@ async def open_runtime(
             builtin = frozenset({OFFLINE_PROVIDER})
         key_of = await _launch_keys(opening, offline=offline)
         counters = Counters()
-        open_to = open_link or partial(_open_child, opening, _verifier(opening))
+        children = _children(opening, store)
+        await children.tidy()  # what an earlier owner left must be gone before anything is sent
+        open_to = open_link or partial(_open_child, opening, _verifier(opening), children)
         connect = partial(_connect, chosen.deadlines, open_to, counters)
         pool = await stack.enter_async_context(open_pool(connect, random.random))
         services = CodexServices(
@@ -154,7 +158,7 @@ async def open_runtime(
             store=store,
             pool=pool,
             sign_in=SignInCheck(),
-            threads=Threads(store.bindings, opening.ids, chosen.deadlines),
+            threads=Threads(store.bindings, opening.ids, chosen.deadlines, recover=children.tidy),
             catalog=Catalog(
                 (memory_search.create(store), *tools),
                 exclude=chosen.codex.codex_dynamic_tools_exclude,
@@ -260,6 +264,15 @@ def _providers(settings: Settings) -> dict[str, ProviderLaunch]:
     return {provider_id: launch for provider_id, launch in found.items() if launch is not None}
 
 
+def _children(opening: Opening, store: SqliteStore) -> RegisteredChildren:
+    deadlines = opening.settings.deadlines
+    limits = ChildLimits(
+        check_s=deadlines.child_start_s,
+        stop=StopLimits(term_s=deadlines.stop_term_s, kill_s=deadlines.stop_kill_s),
+    )
+    return RegisteredChildren(store.children, opening.ids, limits)
+
+
 def _verifier(opening: Opening) -> BinaryVerifier:
     server = opening.settings.codex.app_server
     return BinaryVerifier(
@@ -313,9 +326,9 @@ def _model_keys(opening: Opening) -> dict[str, str]:
 
 @asynccontextmanager
 async def _open_child(
-    opening: Opening, verifier: BinaryVerifier, key: LaunchKey
+    opening: Opening, verifier: BinaryVerifier, children: RegisteredChildren, key: LaunchKey
 ) -> AsyncIterator[Link]:
-    """Start an app-server for a key: verified binary, private home, filtered environment."""
+    """Start an app-server for a key: verified binary, private home, own environment, registered."""
     binary = await verifier.verified()
     await prepare_home(key.home)
     server = opening.settings.codex.app_server
@@ -327,8 +340,13 @@ async def _open_child(
     for name in server.clear_env:
         if name not in {"CODEX_HOME", "HOME"}:
             environment.pop(name, None)
-    spawn = Spawn(argv=codex_argv(binary.path, key), environment=environment)
-    async with open_child(spawn, grace=_grace(opening.settings.deadlines)) as child:
+
+    def marked(marker: str) -> Spawn:
+        argv = codex_argv(binary.path, key, marker=marker)
+        return Spawn(argv=argv, environment={**environment, MARKER: marker})
+
+    grace = _grace(opening.settings.deadlines)
+    async with children.open(marked, home=key.home, grace=grace) as child:
         yield child
 
 

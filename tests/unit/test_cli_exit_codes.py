@@ -32,6 +32,7 @@ EXPECTED = {
     "codex.version_unsupported": 4,
     "codex_not_signed_in": 4,
     "harness.unavailable": 4,
+    "codex.orphan_unconfirmed": 5,
     "codex.thread_busy": 5,
     "store.claim_lost": 5,
     "store.conflict": 5,

@@ -18,6 +18,7 @@ from typing import Final
 
 import anyio.to_thread
 
+from treadle.cli.child_checks import registered
 from treadle.cli.engine_check import checked_engines
 from treadle.clock import RandomIds, SystemClock
 from treadle.config.paths import Paths
@@ -167,7 +168,10 @@ def holder_of(state: Path) -> int | None:
 
 
 async def store_findings(paths: Paths) -> list[Finding]:
-    """Check the whole store in a private copy, so that the store itself stays as it is."""
+    """Check the whole store in a private copy, so that the store itself stays as it is.
+
+    The children that it names are looked at too.
+    """
     if not paths.database.exists():
         return [ok("store", "none yet; the first run makes it")]
     if holder_of(paths.state) is not None:
@@ -178,6 +182,7 @@ async def store_findings(paths: Paths) -> list[Finding]:
             copy = await anyio.to_thread.run_sync(_copied, paths.database, Path(folder))
             async with open_store(copy, clock=clock, ids=RandomIds(clock)) as store:
                 found = await store.check()
+                fine, unowned = await registered(store.children)
     except StoreError as error:
         return [fail("store", error.message, error.next_step)]
     except OSError as error:
@@ -189,7 +194,12 @@ async def store_findings(paths: Paths) -> list[Finding]:
         f"sound: {found.session_count:,} sessions, {found.entry_count:,} entries,"
         f" {found.size_bytes / 1e6:,.1f} MB, SQLite {found.sqlite_version}"
     )
-    return [ok("store", text)]
+    step = "The next start of Codex by Treadle stops it"
+    return [
+        ok("store", text),
+        *(ok("children", one) for one in fine),
+        *(warn("children", one, step) for one in unowned),
+    ]
 
 
 def _copied(database: Path, folder: Path) -> Path:

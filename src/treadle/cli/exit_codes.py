@@ -51,6 +51,7 @@ INTERNAL: Final = "internal.error"
 """Code of an error that nobody raised on purpose: a fault of Treadle's own."""
 
 _EXITS: Final[Mapping[str, Exit]] = {
+    "codex.orphan_unconfirmed": Exit.STATE,
     "codex.thread_busy": Exit.STATE,
     "codex_not_signed_in": Exit.CODEX,
     "compaction.refused": Exit.STATE,

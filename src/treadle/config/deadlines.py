@@ -59,8 +59,8 @@ class Deadlines:
         key="questionSeconds", in_effect=False,
     )  # fmt: skip
     child_start_s: float = setting(
-        _SECONDS, 10.0, "Identity checks before a spawn (S-12).",
-        key="childStartSeconds", in_effect=False,
+        _SECONDS, 10.0, "To find and stop what earlier app-servers left, before a start (S-12).",
+        key="childStartSeconds",
     )  # fmt: skip
     initialize_s: float = setting(
         _SECONDS, 30.0, "From spawn to the answer of `initialize`: 0.1-0.7 s on an idle machine.",
@@ -69,6 +69,10 @@ class Deadlines:
     write_s: float = setting(
         _SECONDS, 10.0, "One frame into the app-server's pipe; a stopped process never reads it.",
         key="writeSeconds",
+    )  # fmt: skip
+    thread_busy_s: float = setting(
+        _SECONDS, 10.0, "A thread that another process writes; then the run fails (F7).",
+        key="threadBusySeconds",
     )  # fmt: skip
     interrupt_s: float = setting(
         _SECONDS, 30.0, "From `turn/interrupt` to the turn's end, then the connection goes (J-23).",

@@ -143,8 +143,8 @@ def _absolute(environ: Mapping[str, str], name: str) -> Path | None:
     return Path(text)
 
 
-VARIABLES: Final = ("TREADLE_CONFIG", "TREADLE_STATE_DIR")
-"""Variables that name places; those that set keys are `load.ENVIRONMENT`."""
+VARIABLES: Final = ("TREADLE_CONFIG", "TREADLE_STATE_DIR", "TREADLE_RUN")
+"""Variables that set no key: those that name places, and the marker of our children's commands."""
 
 
 def mistyped(name: str, known: tuple[str, ...]) -> str | None:

@@ -12,6 +12,7 @@ In one tree; it knows no live object, only ids and values.
     ├── PluginError                      an entry point that cannot be loaded
     ├── WireError                        the app-server as a process and a peer
     │   ├── ProcessStartError            no binary, wrong architecture, wrong hash, died at start
+    │   │   └── OrphanUnconfirmed        an earlier child may still run; nothing was started
     │   ├── ProcessExited                it went away while we needed it
     │   ├── RpcError                     it answered with an error
     │   ├── RpcTimeout                   it did not answer in time
@@ -144,6 +145,13 @@ class ProcessStartError(WireError):
     """The app-server could not be started."""
 
     code = "codex.start_failed"
+
+
+class OrphanUnconfirmed(ProcessStartError):
+    """What is left of an earlier app-server could not be confirmed to be gone."""
+
+    code = "codex.orphan_unconfirmed"
+    retryable = True
 
 
 class ProcessExited(WireError):

@@ -38,6 +38,9 @@ OFFLINE_CONFIG: Final[Mapping[str, JsonValue]] = MappingProxyType({
 })
 """What else must be off so that a custom provider is the only peer (facts section 1)."""
 
+MARKER: Final = "TREADLE_RUN"
+"""Variable that an app-server and every command of it has; its value is the child's id (F8)."""
+
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*")
 _ESCAPED: Final = re.compile(r'[\x00-\x1f\x7f"\\]')
 _SHORT: Final = {
@@ -86,9 +89,18 @@ def launch_key(
     )
 
 
-def codex_argv(binary: Path, key: LaunchKey) -> list[str]:
-    """Return the argument list of an app-server over stdio."""
-    flags = [part for name, value in key.config for part in ("-c", f"{name}={value}")]
+def codex_argv(binary: Path, key: LaunchKey, *, marker: str | None = None) -> list[str]:
+    """Return the argument list of an app-server over stdio.
+
+    The marker goes into the environment of its commands. It is new with every process, so it is no
+    part of the key; nothing of it reaches the model.
+    """
+    marked = (
+        [(f"shell_environment_policy.set.{MARKER}", toml_value(marker))]
+        if marker is not None
+        else []
+    )
+    flags = [part for name, value in (*key.config, *marked) for part in ("-c", f"{name}={value}")]
     return [str(binary), *flags, "app-server"]
 
 

@@ -58,6 +58,8 @@ class _Held:
     leases: int = 0
     released: Event = field(default_factory=Event)
     """Set when it is retired or closing and no lease is left."""
+    ended: Event = field(default_factory=Event)
+    """Set when its app-server, and all that this had started, is gone."""
 
 
 @dataclass(slots=True)
@@ -119,13 +121,25 @@ class ClientPool:
         async with place.lock:
             if self._is_draining:
                 raise ProcessExited("Treadle is shutting down and starts nothing new.")
-            if place.held is None or not place.held.client.is_usable:
-                if place.held is not None and place.held.leases == 0:
-                    place.held.released.set()
+            if place.held is not None and not place.held.client.is_usable:
+                await self._give_up(place.held)
+                place.held = None
+            if place.held is None:
                 await self._start(key, place)
             assert place.held is not None
             place.held.leases += 1
             return place.held
+
+    @staticmethod
+    async def _give_up(held: _Held) -> None:
+        """Wait for its end, so that no command of a dead app-server runs beside the next one.
+
+        A doubtful one that somebody still has ends later, when it is given back.
+        """
+        if held.leases == 0:
+            held.released.set()
+        if held.leases == 0 or held.client.is_lost:
+            await held.ended.wait()
 
     async def _start(self, key: LaunchKey, place: _Place) -> None:
         wait_s = backoff_s(place.failures, self._chance())
@@ -162,6 +176,7 @@ class ClientPool:
         finally:
             if held is not None:
                 self._forget(place, held)
+                held.ended.set()
 
     @staticmethod
     async def _until_over(held: _Held) -> None:

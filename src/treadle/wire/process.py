@@ -14,7 +14,7 @@ import re
 import signal
 from asyncio.subprocess import PIPE, Process, SubprocessStreamProtocol
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,11 +126,13 @@ class Child:
         transport: asyncio.SubprocessTransport,
         has_exited: Event,
         hide: Callable[[str], str],
+        before_stop: Callable[[], Awaitable[None]] | None,
     ) -> None:
         self._process = process
         self._transport = transport
         self._has_exited = has_exited
         self._hide = hide
+        self._before_stop = before_stop
         self._ring: deque[str] = deque(maxlen=STDERR_LINES)
         self._ended_by = "itself"
         self.stderr_bytes = 0
@@ -196,6 +198,8 @@ class Child:
         """
         assert self._process.stdin is not None
         if self._process.returncode is None:
+            if self._before_stop is not None:
+                await self._before_stop()
             self._process.stdin.close()
             ended = await self._wait_at_most(grace.eof_s, "eof")
             if not ended:
@@ -234,12 +238,15 @@ async def open_child(
     *,
     hide: Callable[[str], str] = redact,
     grace: StopGrace | None = None,
+    before_stop: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncIterator[Child]:
     """Start a child and, at the end, stop it and observe its exit.
 
-    The caller runs `drain_stderr`. Raises: ProcessStartError. Cancel: the child is stopped.
+    The caller runs `drain_stderr`. `before_stop` runs while the child and what it started still
+    stand in one tree; it is bounded and raises nothing. Raises: ProcessStartError. Cancel: the
+    child is stopped.
     """
-    child = await _start(spawn, hide)
+    child = await _start(spawn, hide, before_stop)
     emit("wire.spawned", pid=child.pid)
     try:
         yield child
@@ -273,7 +280,11 @@ async def run_once(
     return ended, output.decode("utf-8", "replace"), child.stderr_tail()
 
 
-async def _start(spawn: Spawn, hide: Callable[[str], str]) -> Child:
+async def _start(
+    spawn: Spawn,
+    hide: Callable[[str], str],
+    before_stop: Callable[[], Awaitable[None]] | None,
+) -> Child:
     loop = asyncio.get_running_loop()
     try:
         transport, protocol = await loop.subprocess_exec(
@@ -291,7 +302,7 @@ async def _start(spawn: Spawn, hide: Callable[[str], str]) -> Child:
         emit("wire.start_failed", program=spawn.argv[0], reason=str(error))
         raise start_error(spawn.argv[0], error) from error
     process = Process(transport, protocol, loop)
-    return Child(process, transport, protocol.has_exited, hide)
+    return Child(process, transport, protocol.has_exited, hide, before_stop)
 
 
 def start_error(program: str, error: Exception) -> ProcessStartError:

@@ -131,8 +131,9 @@ def thread_config(
         "features.shell_snapshot": False,
         # Else a dead endpoint hangs a turn for ever (facts, section 11).
         "features.unbounded_connection_retries": False,
-        # Commands see nothing of the app-server's environment beyond the core (F4, RS43).
-        "shell_environment_policy": {"inherit": "core"},
+        # Commands see nothing of the app-server's environment beyond the core (F4, RS43). One key
+        # and not the table, which would take the marker of the process from them (F8).
+        "shell_environment_policy.inherit": "core",
     }
     if provider is not None:
         config["model_providers"] = {wire_id(provider): provider.to_config()}

@@ -6,7 +6,7 @@ Codex's files are only ever read (spec A-29, C-09).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -26,11 +26,14 @@ from treadle.observe import emit
 from treadle.projection.instructions import addition_of, text_hash
 from treadle.protocol.faults import Fault, fault_of
 
-_BUSY_WAITS_S: Final = (0.1, 0.2, 0.4, 0.8, 1.5, 3.0)
-"""Seconds between tries while another process holds the thread.
+_BUSY_FIRST_S: Final = 0.1
+"""Seconds before the second try while another process holds the thread; doubles with each further.
 
-An orphan ends at the end of its stdin (F8).
+A former writer ends within 0.1 s of the end of its stdin (F8), or is found and stopped.
 """
+
+_BUSY_MOST_S: Final = 2.0
+"""Longest wait between two tries, in seconds."""
 
 
 class ThreadGone(Exception):
@@ -97,11 +100,22 @@ class PlannedInjection:
 class Threads:
     """Native threads over any connection; build one per service."""
 
-    def __init__(self, bindings: BindingStore, ids: Ids, deadlines: Deadlines) -> None:
-        """Keep what is needed to record and to wait."""
+    def __init__(
+        self,
+        bindings: BindingStore,
+        ids: Ids,
+        deadlines: Deadlines,
+        *,
+        recover: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Keep what is needed to record and to wait.
+
+        `recover` stops what an earlier app-server of ours left, which may hold a thread (F7).
+        """
         self._bindings = bindings
         self._ids = ids
         self._deadlines = deadlines
+        self._recover = recover
         self._loaded: WeakKeyDictionary[CodexPeer, set[ThreadId]] = WeakKeyDictionary()
 
     async def start(self, peer: CodexPeer, options: ThreadOptions) -> NativeThread:
@@ -218,14 +232,22 @@ class Threads:
         return binding
 
     async def _resume(self, peer: CodexPeer, params: JsonObject) -> None:
-        for wait_s in _BUSY_WAITS_S:
+        """Resume, and wait while another process writes the thread. Raises: ThreadBusy."""
+        until = anyio.current_time() + self._deadlines.thread_busy_s
+        wait_s = _BUSY_FIRST_S
+        while True:
             try:
                 await peer.request("thread/resume", params)
             except ThreadBusy:
-                await anyio.sleep(wait_s)
+                left_s = until - anyio.current_time()
+                if left_s <= 0:
+                    raise
             else:
                 return
-        await peer.request("thread/resume", params)
+            emit("thread.held", thread_id=params["threadId"], left_s=round(left_s, 1))
+            await self._recover()
+            await anyio.sleep(min(wait_s, left_s))
+            wait_s = min(2 * wait_s, _BUSY_MOST_S)
 
     def _mark_loaded(self, peer: CodexPeer, thread_id: ThreadId) -> None:
         self._loaded.setdefault(peer, set()).add(thread_id)
