@@ -37,7 +37,7 @@ class SqlChildren(ChildRegistry):
         def add(connection: Connection) -> None:
             connection.run("forget_children", keep=KEPT)
             connection.run(
-                "add_child",
+                "register_child",
                 id=child_id,
                 boot_id=parent.boot_id,
                 parent_pid=parent.pid,
@@ -54,7 +54,7 @@ class SqlChildren(ChildRegistry):
 
         def note(connection: Connection) -> None:
             found = connection.rows(
-                "child_started",
+                "note_child",
                 id=child_id,
                 pid=child.pid,
                 start_ticks=child.start_ticks,

@@ -1,9 +1,9 @@
--- add_child: Register a child that is about to be started.
+-- register_child: Register a child that is about to be started.
 INSERT INTO children (
   id, boot_id, parent_pid, parent_start_ticks, command_digest, home, registered_at
 ) VALUES (:id, :boot_id, :parent_pid, :parent_start_ticks, :command_digest, :home, :now);
 
--- child_started: Note which process a child is; no row if there is no such child.
+-- note_child: Note which process a child is; no row if there is no such child.
 UPDATE children
 SET pid = :pid, start_ticks = :start_ticks, process_group = :process_group,
   command_digest = :command_digest
