@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
@@ -66,6 +67,7 @@ class Counted(TranscriptSnapshot):
     def __init__(self, messages: Sequence[Message]) -> None:
         self._messages = tuple(messages)
         self._read = 0
+        self.read_in: set[int] = set()
 
     def __len__(self) -> int:
         return len(self._messages)
@@ -75,6 +77,7 @@ class Counted(TranscriptSnapshot):
     @overload
     def __getitem__(self, at: slice) -> Sequence[Message]: ...
     def __getitem__(self, at: int | slice) -> Message | Sequence[Message]:
+        self.read_in.add(threading.get_ident())
         found = self._messages[at]
         self._read += len(found) if isinstance(found, tuple) else 1
         return found
@@ -178,6 +181,50 @@ async def test_window_reads_no_more_than_it_may_show(foreign: ForeignCalls) -> N
     assert 20 < len(answer.messages) <= 41
     assert snapshot.rows_read <= 40
     assert engine.info.owns_compaction
+
+
+@pytest.mark.parametrize(("size", "on_the_loop"), [(20, True), (500, False)])
+async def test_window_leaves_the_loop_where_it_reads_many(
+    size: int, on_the_loop: bool, foreign: ForeignCalls
+) -> None:
+    """INV-16: to read many messages takes time in which no other session would move."""
+    snapshot = Counted(talk(1500))
+    engine = guarded(window.create(EngineContext(config={"size": size})), foreign)
+    await engine.assemble(asking(snapshot))
+    assert (threading.get_ident() in snapshot.read_in) is on_the_loop
+
+
+class Given(Mapping[str, object]):
+    """A message of the engine's own make, which notes where it is read."""
+
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        self._fields = fields
+        self.read_in: set[int] = set()
+
+    def __getitem__(self, name: str) -> object:
+        self.read_in.add(threading.get_ident())
+        return self._fields[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._fields)
+
+    def __len__(self) -> int:
+        return len(self._fields)
+
+
+async def test_what_an_engine_made_itself_is_read_off_the_loop(foreign: ForeignCalls) -> None:
+    """INV-16: only what runs nothing of the engine's is checked where the others would wait."""
+    odd = Given({"role": "user", "content": "hello"})
+
+    class Odd(legacy.LegacyEngine):
+        async def assemble(self, params: AssembleParams) -> Assembled:
+            messages: Any = [*talk(2), odd]
+            return Assembled(messages=messages, estimated_tokens=1)
+
+    answer = await guarded(Odd(), foreign).assemble(asking(()))
+    assert [one.role for one in answer.messages] == ["user", "assistant"] * 2 + ["user"]
+    assert odd.read_in
+    assert threading.get_ident() not in odd.read_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,6 +35,7 @@ from treadle.contract.engine import (
     IngestResult,
     MaintainParams,
     MaintainResult,
+    RuntimeContext,
     SessionCall,
     declares_durable_commit,
 )
@@ -151,7 +152,8 @@ class GuardedEngine:
         def check(answer: Answer, value: object) -> Assembled:
             return answers.assembled(answer, value, given)
 
-        return await self._ask("assemble", params, self._deadlines.engine_call_s, check)
+        seconds = self._deadlines.engine_call_s
+        return await self._ask("assemble", params, seconds, check, answers.assembled_at_once)
 
     async def after_turn(self, params: AfterTurnParams) -> bool:
         """Tell `after_turn`, whose answer means nothing; False where the engine has none."""
@@ -251,19 +253,30 @@ class GuardedEngine:
         return True
 
     async def _ask(
-        self, operation: str, params: P, seconds: float, check: Callable[[Answer, object], R]
+        self,
+        operation: str,
+        params: P,
+        seconds: float,
+        check: Callable[[Answer, object], R],
+        check_at_once: Callable[[Answer, object], R | None] | None = None,
     ) -> R:
+        """Call the engine and check what it answers.
+
+        `check_at_once` says that `check` may take time or run what is the engine's, and gives None
+        where it has to.
+        """
         abort = Abort(params.abort_signal)
-        given = self._filtered(operation, replace(params, abort_signal=abort))
+        given = self._filtered(operation, params, abort)
         method: Callable[[P], object] = getattr(self.engine, operation)
-        checking = partial(check, Answer(engine_id=self._info.id, operation=operation))
+        answer = Answer(engine_id=self._info.id, operation=operation)
+        checking, at_once = partial(check, answer), partial(check_at_once or check, answer)
         ask = method if is_async(method) else _checking_where_it_was_made(method, checking)
         began = self._monotonic()
         try:
             value = await self._foreign.call(
                 self._info.id, operation, ask, given, deadline_s=seconds, abort=abort
             )
-            return await self._checked(operation, value, seconds, checking)
+            return await self._checked(operation, value, seconds, checking, at_once)
         except ForeignTimeout as late:
             raise self._failed(EngineTimeout, operation, late.reason) from late
         except ForeignAborted as aborted:
@@ -285,39 +298,48 @@ class GuardedEngine:
                 emit("engine.call_slowed", engine=self._info.id, operation=operation, took_s=took)
 
     async def _checked(
-        self, operation: str, value: object, seconds: float, check: Callable[[object], R]
+        self,
+        operation: str,
+        value: object,
+        seconds: float,
+        check: Callable[[object], R],
+        at_once: Callable[[object], R | None],
     ) -> R:
         """Check an answer; a big one may hold foreign sequences, so it is read as foreign code."""
         if isinstance(value, _Checked):
             made: R = value.record
             return made
-        if operation != "assemble":
-            try:
-                return check(value)
-            except EngineContractError as broken:
-                self._note(operation, broken.message)
-                raise
-        checked: R = await self._foreign.call(
+        try:
+            checked = at_once(value)
+        except EngineContractError as broken:
+            self._note(operation, broken.message)
+            raise
+        if checked is not None:
+            return checked
+        read: R = await self._foreign.call(
             self._info.id, operation, check, value, deadline_s=seconds
         )
-        return checked
+        return read
 
-    def _filtered(self, operation: str, params: P) -> P:
-        """Return the parameters without what the engine does not take (spec B-17, B-23, B-24)."""
+    def _filtered(self, operation: str, params: P, abort: Abort) -> P:
+        """Return the parameters with our signal, and without what the engine does not take.
+
+        Source: spec B-17, B-23, B-24.
+        """
         accepted = self._info.accepted_host_params
-        changes: dict[str, Any] = {}
+        changes: dict[str, Any] = {"abort_signal": abort}
         if accepted is not None:
             hidden = HOST_PARAMS - accepted
             if operation == "compact":
                 hidden -= {"abort_signal"}
-            changes = {name: None for name in hidden if hasattr(params, name)}
+            changes |= {name: None for name in hidden if hasattr(params, name)}
         context = params.runtime_context
         pre_turn = operation in BEFORE_A_TURN or (
             isinstance(params, MaintainParams) and params.reason == "bootstrap"
         )
         if pre_turn and context is not None and "runtime_context" not in changes:
-            changes["runtime_context"] = replace(context, rewrite_transcript_entries=None)
-        return replace(params, **changes) if changes else params
+            changes["runtime_context"] = _without_rewriter(context)
+        return replace(params, **changes)
 
     def _failed(self, kind: type[EngineError], operation: str, reason: str) -> EngineError:
         self._note(operation, reason)
@@ -331,6 +353,12 @@ class GuardedEngine:
         first, self._has_failed = not self._has_failed, True
         if first and self._on_failure is not None:
             self._on_failure(operation, reason)
+
+
+def _without_rewriter(context: RuntimeContext) -> RuntimeContext:
+    if context.rewrite_transcript_entries is None:
+        return context
+    return replace(context, rewrite_transcript_entries=None)
 
 
 @dataclass(frozen=True, slots=True)

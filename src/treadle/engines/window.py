@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Final
 
+import anyio.to_thread
+
 from treadle.contract.engine import (
     AfterTurnParams,
     Assembled,
@@ -28,7 +30,15 @@ from treadle.engines.notes import note_message
 from treadle.model.errors import ConfigError
 from treadle.model.ids import EngineId
 from treadle.model.json import canonical
-from treadle.model.message import USER, Message, call_ids, parts_of, result_ids, with_content
+from treadle.model.message import (
+    USER,
+    Message,
+    call_ids,
+    is_said,
+    parts_of,
+    result_ids,
+    with_content,
+)
 from treadle.tokens import BYTES_PER_TOKEN
 
 WINDOW: Final = EngineId("window")
@@ -38,6 +48,9 @@ DEFAULT_SIZE: Final = 100
 
 LEAST_SIZE: Final = 2
 MOST_SIZE: Final = 100_000
+
+FEW_MESSAGES: Final = 400
+"""Messages that are read on the event loop: some 2 ms."""
 
 INFO: Final = EngineInfo(
     id=WINDOW, name="Window (the newest messages)", version="1", owns_compaction=True
@@ -71,7 +84,7 @@ def _without_lone_results(messages: Sequence[Message]) -> list[Message]:
     called: set[str] = set()
     whole: list[Message] = []
     for message in messages:
-        if message.role == USER:  # makes no calls and answers none
+        if message.role == USER or is_said(message):  # makes no calls and answers none
             whole.append(message)
             continue
         lone = frozenset(result_ids(message)) - called
@@ -112,9 +125,17 @@ class WindowEngine:
         """Who this is."""
         return INFO
 
-    def assemble(self, params: AssembleParams) -> Assembled:
-        """Show the note, if something is left out, and the newest messages."""
-        left_out, newest = kept(params.messages, self._size)
+    async def assemble(self, params: AssembleParams) -> Assembled:
+        """Show the note, if something is left out, and the newest messages.
+
+        A few are read where we stand, which takes less time than handing them to a thread.
+        """
+        if min(len(params.messages), 2 * self._size) <= FEW_MESSAGES:
+            return self._shown(params.messages)
+        return await anyio.to_thread.run_sync(self._shown, params.messages)
+
+    def _shown(self, messages: Sequence[Message]) -> Assembled:
+        left_out, newest = kept(messages, self._size)
         shown = [note_on(left_out), *newest] if left_out else newest
         return Assembled(messages=shown, estimated_tokens=estimate_tokens(shown))
 

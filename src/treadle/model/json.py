@@ -5,8 +5,8 @@ Knows nothing of what the values mean.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 
 import msgspec
 
@@ -29,4 +29,4 @@ def canonical(value: JsonValue) -> bytes:
 
 def digest(value: JsonValue) -> str:
     """Return the SHA-256 of the canonical bytes as 64 hex digits."""
-    return hashlib.sha256(canonical(value)).hexdigest()
+    return sha256(_CANONICAL.encode(value)).hexdigest()

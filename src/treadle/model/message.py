@@ -49,7 +49,7 @@ class Message:
 
         Equal for equal messages, whatever their ids and times (spec H-05).
         """
-        return content_hash(self.role, self.content)
+        return digest({"role": self.role, "content": self.content})
 
 
 def content_hash(role: str, content: JsonValue) -> str:
@@ -114,6 +114,15 @@ def tool_result_message(call_id: str, name: str, text: str, *, is_error: bool) -
         "isError": is_error,
     }
     return Message(role=TOOL_RESULT, content=[part])
+
+
+def is_said(message: Message) -> bool:
+    """Whether it is nothing but a text; asked of hundreds of messages in a turn."""
+    match message.content:
+        case str() | [{"type": "text"}]:
+            return True
+        case _:
+            return False
 
 
 def call_ids(message: Message) -> tuple[str, ...]:

@@ -31,19 +31,17 @@ def wanted_messages(assembled: Sequence[Message], prompt: str) -> Wanted:
     messages: list[Message] = []
     hashes: list[str] = []
     for message in without_trailing_prompt(assembled, prompt):
-        clean, content_hash = _hashed(message)
-        messages.append(clean)
-        hashes.append(content_hash)
+        try:
+            hashes.append(message.content_hash)
+        except UnicodeEncodeError:
+            clean = _clean(message)
+            hashes.append(clean.content_hash)
+            messages.append(clean)
+        else:
+            messages.append(message)
     return Wanted(messages=tuple(messages), hashes=tuple(hashes))
 
 
-def _hashed(message: Message) -> tuple[Message, str]:
-    try:
-        return message, message.content_hash
-    except UnicodeEncodeError:
-        clean = replace(
-            message,
-            role=without_surrogates(message.role),
-            content=clean_value(message.content),
-        )
-        return clean, clean.content_hash
+def _clean(message: Message) -> Message:
+    role, content = without_surrogates(message.role), clean_value(message.content)
+    return replace(message, role=role, content=content)

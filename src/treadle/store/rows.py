@@ -108,9 +108,5 @@ _DECODE = msgspec.json.Decoder().decode
 
 def message_from_row(row: Row) -> Message:
     """Return the message of a row with the columns of `messages_by_position`, in their order."""
-    return Message(
-        role=row[1],
-        content=_DECODE(row[3]),
-        entry_id=EntryId(row[0]),
-        created_at=row[2],
-    )
+    entry_id, role, created_at, content = row
+    return Message(role=role, content=_DECODE(content), entry_id=entry_id, created_at=created_at)
