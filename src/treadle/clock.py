@@ -14,7 +14,9 @@ CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 """Digits of the ids: sorting by text is sorting by number; I, L, O and U are left out."""
 
 _RANDOM_BITS = 80
-_ID_CHARS = 26
+_ID_BITS = 130
+_PAIRS = [high + low for high in CROCKFORD for low in CROCKFORD]
+_SHIFTS = range(_ID_BITS - 10, -1, -10)
 
 
 class Clock(Protocol):
@@ -49,11 +51,7 @@ class SystemClock:
 def ulid(milliseconds: int, random_bits: int) -> str:
     """Write 48 bits of time and 80 bits of chance as 26 characters (the ULID text form)."""
     number = ((milliseconds & (1 << 48) - 1) << _RANDOM_BITS) | (random_bits & (1 << 80) - 1)
-    digits = []
-    for _ in range(_ID_CHARS):
-        number, digit = divmod(number, 32)
-        digits.append(CROCKFORD[digit])
-    return "".join(reversed(digits))
+    return "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
 
 
 class RandomIds:

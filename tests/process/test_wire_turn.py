@@ -81,7 +81,7 @@ async def test_turn_with_a_tool_call_streams_and_completes(
             thread_id = str(started["thread"]["id"])  # type: ignore[index,call-overload]  # 0.163
             told: list[Notification] = []
             async with client.subscribe(thread_id) as stream:
-                with client.serve("item/tool/call", recall, thread_id=thread_id):
+                with client.serve({"item/tool/call": recall}, thread_id=thread_id):
                     text: list[JsonObject] = [{"type": "text", "text": "hi", "text_elements": []}]
                     await client.request("turn/start", {"threadId": thread_id, "input": text})
                     with fail_after(20):

@@ -192,7 +192,7 @@ async def test_slow_handler_delays_neither_answers_nor_other_threads() -> None:
 
     method = "item/commandExecution/requestApproval"
     async with rig.client() as client:
-        with client.serve(method, slow):
+        with client.serve({method: slow}):
             ask = {"threadId": "t", "turnId": "u", "itemId": "i"}
             rig.play({"ask": {"id": 0, "method": method, "params": ask}})
             with fail_after(5):
@@ -232,10 +232,10 @@ async def test_failing_handler_is_an_error_answer_and_a_thread_has_its_own_handl
 
     async with rig.client() as client:
         with (
-            client.serve("item/tool/call", broken),
-            client.serve("item/tool/call", own, thread_id="t2"),
+            client.serve({"item/tool/call": broken}),
+            client.serve({"item/tool/call": own}, thread_id="t2"),
         ):
-            with pytest.raises(LocalProtocolError), client.serve("item/tool/call", own):
+            with pytest.raises(LocalProtocolError), client.serve({"item/tool/call": own}):
                 pass
             rig.play({"ask": {"id": 1, "method": "item/tool/call", "params": {"threadId": "t1"}}})
             rig.play({"ask": {"id": 2, "method": "item/tool/call", "params": {"threadId": "t2"}}})
@@ -263,7 +263,7 @@ async def test_handler_is_cancelled_when_its_request_is_resolved_elsewhere() -> 
 
     method = "item/tool/requestUserInput"
     async with rig.client() as client:
-        with client.serve(method, waits):
+        with client.serve({method: waits}):
             rig.play({"ask": {"id": 0, "method": method, "params": {"threadId": "t"}}})
             while not states:
                 await checkpoint()
@@ -287,7 +287,7 @@ async def test_handler_that_is_taken_away_refuses_what_it_had() -> None:
 
     method = "item/commandExecution/requestApproval"
     async with rig.client() as client:
-        with client.serve(method, waits, thread_id="t"):
+        with client.serve({method: waits}, thread_id="t"):
             rig.play({"ask": {"id": 0, "method": method, "params": {"threadId": "t"}}})
             await asked.wait()
         while 0 not in rig.codex.answers:

@@ -49,15 +49,15 @@ class Paths:
 
     def engine_data(self, engine_id: str) -> Path:
         """Folder of what a context engine keeps; only for an id that can be a folder's name."""
-        return self.state / "engines" / engine_id
+        return self.state.joinpath("engines", engine_id)
 
     def agent_dir(self, agent_id: AgentId) -> Path:
         """Folder of one agent."""
-        return self.state / "agents" / agent_id
+        return self.state.joinpath("agents", agent_id)
 
     def agent_workspace(self, agent_id: AgentId) -> Path:
         """Working folder of an agent that names none."""
-        return self.agent_dir(agent_id) / "workspace"
+        return self.state.joinpath("agents", agent_id, "workspace")
 
     def codex_home(self, agent_id: AgentId, home_scope: str, environ: Mapping[str, str]) -> Path:
         """Return the `CODEX_HOME` of an agent: its own, or the person's. Source: spec V-06.

@@ -5,9 +5,11 @@ Knows nothing of where events go. Event names are those of the page and of `--js
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
+
+import msgspec
 
 from treadle.model.ids import EngineId, ItemId, RunId, SessionId, SessionKey, ThreadId, TurnId
 from treadle.model.json import JsonObject, JsonValue
@@ -241,7 +243,8 @@ def event_data(event: RunEvent) -> dict[str, JsonValue]:
     """
     if isinstance(event, EntryCommitted):
         return {"run_id": event.run_id, "entry": entry_data(event.entry)}
-    return {name: _plain(value) for name, value in asdict(event).items()}
+    data: dict[str, JsonValue] = msgspec.to_builtins(event)
+    return data
 
 
 def entry_data(entry: Entry) -> dict[str, JsonValue]:
@@ -260,7 +263,3 @@ def entry_data(entry: Entry) -> dict[str, JsonValue]:
         "created_at": entry.created_at,
         "meta": dict(entry.meta),
     }
-
-
-def _plain(value: JsonValue) -> JsonValue:
-    return value.value if isinstance(value, StrEnum) else value

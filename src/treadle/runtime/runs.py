@@ -206,7 +206,9 @@ class Runs:
         self, harness: AgentHarness, params: AttemptParams, publish: Emit
     ) -> AttemptResult:
         for attempt in range(1, MAX_ATTEMPTS + 1):
-            result = await harness.run_attempt(replace(params, attempt=attempt), publish)
+            if attempt > 1:
+                params = replace(params, attempt=attempt)
+            result = await harness.run_attempt(params, publish)
             lost = result.outcome is Outcome.CLIENT_LOST
             if not (lost and result.replay_safe and not params.abort.aborted):
                 return result

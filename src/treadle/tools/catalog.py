@@ -48,15 +48,16 @@ class Catalog:
 
     def __init__(self, builtin: Iterable[DynamicTool] = (), *, exclude: Iterable[str] = ()) -> None:
         """Take Treadle's own tools and the names that are not to be offered (spec K-05)."""
-        self._builtin = tuple(builtin)
+        self._builtin = [(tool, "treadle") for tool in builtin]
         self._excluded = NATIVE_NAMES | {normal_name(name) for name in exclude}
+        self._own = _chosen(self._builtin, self._excluded)
 
     def choose(self, engine: ResolvedEngine) -> ToolSet:
         """Return the tools of a run under this engine."""
-        offered = [(tool, "treadle") for tool in self._builtin]
-        if engine.is_active:
-            offered += [(tool, engine.info.id) for tool in engine.tools()]
-        chosen = _chosen(offered, self._excluded)
+        chosen = self._own
+        if engine.is_active and (tools := engine.tools()):
+            offered = [*self._builtin, *((tool, engine.info.id) for tool in tools)]
+            chosen = _chosen(offered, self._excluded)
         for one in chosen.rejected:
             emit(
                 "tool.quarantined",

@@ -10,7 +10,7 @@ turn.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
@@ -228,23 +228,24 @@ class CodexClient:
 
     @contextmanager
     def serve(
-        self, method: str, handler: Handler, *, thread_id: str | None = None
+        self, handlers: Mapping[str, Handler], *, thread_id: str | None = None
     ) -> Iterator[None]:
-        """Answer requests of that method while it is open; a thread's handler comes first.
+        """Answer requests by their method while it is open; a thread's handlers come first.
 
         At the end running handlers are cancelled and their requests refused. Raises:
-        LocalProtocolError if the place is taken.
+        LocalProtocolError if a place is taken; nothing is served then.
         """
-        key = (method, thread_id)
-        if key in self._handlers:
-            raise LocalProtocolError(f"{method!r} is served already for thread {thread_id!r}")
-        self._handlers[key] = handler
+        own = {(method, thread_id): handler for method, handler in handlers.items()}
+        if taken := own.keys() & self._handlers.keys():
+            raise LocalProtocolError(f"(method, thread) is served already: {sorted(taken)!r}")
+        self._handlers.update(own)
         try:
             yield
         finally:
-            del self._handlers[key]
+            for key in own:
+                del self._handlers[key]
             for serving in tuple(self._serving.values()):
-                if serving.handler is handler:
+                if serving.handler in own.values():
                     serving.scope.cancel()
 
     # requests of ours

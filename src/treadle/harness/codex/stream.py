@@ -8,7 +8,6 @@ facts section 3.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,7 +36,7 @@ from treadle.observe import bind, emit
 from treadle.projection.items import TurnProjection, TurnScope
 from treadle.protocol.faults import Fault, fault_of
 from treadle.protocol.rpc import ServerRequest
-from treadle.wire.client import CodexClient
+from treadle.wire.client import CodexClient, Handler
 from treadle.wire.subscription import Closed, Subscription
 
 _UNKNOWN_MODEL: Final = "Model metadata for"
@@ -119,8 +118,7 @@ class TurnStream:
         its record stays open and is settled by the next run.
         """
         async with self._client.subscribe(self._thread_id) as stream:
-            with ExitStack() as served:
-                self._serve(served)
+            with self._client.serve(self._handlers(), thread_id=self._thread_id):
                 answer = await self._client.request("turn/start", self._turn_params())
                 turn_id = _turn_id(answer)
                 commands = self._step(machine.TurnAccepted(turn_id=turn_id))
@@ -245,13 +243,11 @@ class TurnStream:
 
     # ---------------------------------------------------------------------- server requests
 
-    def _serve(self, served: ExitStack) -> None:
-        thread_id = self._thread_id
-        served.enter_context(
-            self._client.serve("item/tool/call", self._tool_call, thread_id=thread_id)
-        )
-        for method in QUESTION_METHODS:
-            served.enter_context(self._client.serve(method, self._question, thread_id=thread_id))
+    def _handlers(self) -> Mapping[str, Handler]:
+        return {
+            "item/tool/call": self._tool_call,
+            **dict.fromkeys(QUESTION_METHODS, self._question),
+        }
 
     async def _tool_call(self, request: ServerRequest) -> JsonObject:
         given = request.params()
