@@ -29,11 +29,14 @@ from treadle.config import (
     load_settings,
     open_state_directory,
 )
+from treadle.config.state_dir import OwnerRole
 from treadle.contract.engine import EngineFactory
 from treadle.contract.hook import HookRegistration
 from treadle.contract.tool import DynamicTool
 from treadle.engines.registry import EngineRegistry
 from treadle.foreign import ForeignCalls
+from treadle.gateway.attach import Owned
+from treadle.gateway.server import Identity, Role, open_gateway
 from treadle.harness.codex.attempt import CodexHarness
 from treadle.harness.codex.launch import ProviderLaunch, provider_launch
 from treadle.harness.codex.services import CodexServices
@@ -104,13 +107,15 @@ async def open_runtime(
     clock: Clock | None = None,
     ids: Ids | None = None,
     open_link: OpenLinkTo | None = None,
+    role: OwnerRole = "library",
 ) -> AsyncIterator[Runtime]:
     """Open Treadle and give its runtime; everything is closed again at the end, in reverse order.
 
     Settings come from the file and the environment unless they are given; `overrides` go over them.
     `offline` runs everything on a built-in model that needs no key and no network. `engines`,
     `tools` and `hooks` are the caller's own. The app-server is started by the first run that needs
-    it, as the verified binary, unless `open_link` opens another one.
+    it, as the verified binary, unless `open_link` opens another one. `role` is what others read of
+    the owner of the state directory.
 
     Raises: ConfigError with every fault, StateDirectoryRefused when the state directory is unsafe
     or another process owns it, StoreError. Cancel: as at the end; running turns are interrupted.
@@ -129,7 +134,7 @@ async def open_runtime(
         ids=ids or RandomIds(now),
     )
     async with AsyncExitStack() as stack:
-        store = await _open_state(stack, opening, stderr_level)
+        store = await _open_state(stack, opening, stderr_level, role)
         foreign = await stack.enter_async_context(ForeignCalls(emit))
         await stack.enter_async_context(LoopWatchdog(emit))
         registry = await _registry(opening, foreign, engines or {})
@@ -196,12 +201,51 @@ async def open_runtime(
         yield await stack.enter_async_context(runtime)
 
 
+@asynccontextmanager
+async def open_owned(
+    *,
+    paths: Paths,
+    environ: Mapping[str, str],
+    role: Role = "command",
+    accepts: bool = True,
+    offline: bool = False,
+    stderr_level: Level | None = None,
+    open_link: OpenLinkTo | None = None,
+) -> AsyncIterator[Owned]:
+    """Open a runtime and the gateway that lets other processes in, for the program's commands.
+
+    One that does not accept messages answers questions only. Raises: as `open_runtime`.
+    """
+    clock = SystemClock()
+    identity = Identity(
+        version=await anyio.to_thread.run_sync(version, "treadle"),
+        role=role,
+        state_dir=paths.state,
+        config_file=paths.config_file,
+        offline=offline,
+        started_at=clock.now(),
+    )
+    async with (
+        open_runtime(
+            paths=paths,
+            environ=environ,
+            offline=offline,
+            stderr_level=stderr_level,
+            clock=clock,
+            open_link=open_link,
+            role=role,
+        ) as runtime,
+        open_gateway(runtime, identity, clock, is_accepting=accepts) as gateway,
+    ):
+        yield Owned(runtime=runtime, gateway=gateway)
+
+
 async def _open_state(
-    stack: AsyncExitStack, opening: Opening, stderr_level: Level | None
+    stack: AsyncExitStack, opening: Opening, stderr_level: Level | None, role: OwnerRole
 ) -> SqliteStore:
     """Take the state directory, then open log and store in it."""
     settings, paths = opening.settings, opening.paths
-    owned = open_state_directory(paths.state)
+    owned = open_state_directory(paths.state, role=role)
     state = await anyio.to_thread.run_sync(owned.__enter__)
     stack.push_async_callback(anyio.to_thread.run_sync, owned.__exit__, None, None, None)
     log = open_log(
@@ -295,6 +339,7 @@ async def _launch_keys(opening: Opening, *, offline: bool) -> Callable[[AgentId]
     found = await anyio.to_thread.run_sync(lambda: {one: find(one) for one in agents})
 
     def key_of(agent_id: AgentId) -> LaunchKey:
+        opening.settings.agent(agent_id)  # one that is not there is said to be
         key = found[agent_id]
         if isinstance(key, TreadleError):
             raise key

@@ -10,6 +10,7 @@ import pytest
 from tests.docs.pages import ROOT, page, rows
 from treadle.config import find_paths, load_settings
 from treadle.config.state_dir import LOCK_FILE
+from treadle.gateway.place import SOCKET_FILE
 from treadle.harness.codex import launch
 from treadle.model.ids import AgentId
 from treadle.observe.log import LOG_FILE
@@ -37,6 +38,7 @@ def test_places_of_the_state_directory_are_those_of_the_code(tmp_path: Path) -> 
     expected = {
         paths.database,
         paths.state / LOCK_FILE,
+        paths.state / SOCKET_FILE,
         paths.logs / LOG_FILE,
         paths.agent_dir(agent) / "codex",
         paths.agent_workspace(agent),

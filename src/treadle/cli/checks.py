@@ -23,7 +23,7 @@ from treadle.cli.engine_check import checked_engines
 from treadle.clock import RandomIds, SystemClock
 from treadle.config.paths import Paths
 from treadle.config.settings import Settings
-from treadle.config.state_dir import LOCK_FILE
+from treadle.config.state_dir import living_owner
 from treadle.model.errors import ConfigError, StoreError, WireError
 from treadle.model.json import JsonValue
 from treadle.private import make_private
@@ -156,15 +156,8 @@ def _state_fault(path: Path, found: os.stat_result) -> Finding | None:
 
 def holder_of(state: Path) -> int | None:
     """Return the process that holds the state directory, read from its lock file alone."""
-    try:
-        lines = (state / LOCK_FILE).read_text(encoding="ascii", errors="replace").splitlines()
-        fields = dict(line.split(" ", 1) for line in lines if " " in line)
-        pid = int(fields["pid"])
-        started = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except (OSError, KeyError, ValueError):
-        return None  # no lock, none that is readable, or its owner is gone
-    ticks = started.rpartition(")")[2].split()[19]
-    return pid if ticks == fields.get("start_ticks") else None
+    owner = living_owner(state)
+    return None if owner is None else int(owner["pid"])
 
 
 async def store_findings(paths: Paths) -> list[Finding]:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from treadle.config.paths import Paths
     from treadle.config.settings import Settings
     from treadle.contract.tool import DynamicTool
+    from treadle.gateway.attach import Owned
+    from treadle.gateway.face import Face
     from treadle.model.json import JsonValue
     from treadle.observe.events import Level
     from treadle.runtime.service import Runtime
@@ -59,6 +61,37 @@ class Invocation:
         if self.verbosity == 0:
             return None
         return Level.INFO if self.verbosity == 1 else Level.DEBUG
+
+    def face(
+        self, *, offline: bool = False, submits: bool = False
+    ) -> AbstractAsyncContextManager[Face]:
+        """Return sessions and runs, here or in the process that owns them, to be opened.
+
+        `submits` says that messages will be sent: an owner that is about to end takes none.
+        """
+        from treadle.clock import RandomIds, SystemClock
+        from treadle.gateway.attach import Wish
+        from treadle.gateway.face import open_face
+
+        paths = self.paths()
+        wish = Wish(
+            offline=offline,
+            config_file=paths.config_file if paths.config_is_named else None,
+            submits=submits,
+        )
+
+        def own() -> AbstractAsyncContextManager[Owned]:
+            from treadle.compose import open_owned
+
+            return open_owned(
+                paths=paths,
+                environ=self.environ,
+                accepts=submits,
+                offline=offline,
+                stderr_level=self.stderr_level(),
+            )
+
+        return open_face(paths.state, wish, own, ids=RandomIds(SystemClock()), tell=self.output.say)
 
     def runtime(
         self,

@@ -43,6 +43,17 @@ COMMANDS: Final[tuple[Listed, ...]] = (
         target=f"{_IN}.doctor:doctor",
         about="Check this installation; changes nothing.",
     ),
+    Listed(
+        name="serve",
+        target=f"{_IN}.serve:serve",
+        about="Own the state directory and serve it to other commands.",
+    ),
+    Listed(
+        name="status",
+        target=f"{_IN}.status:status",
+        about="Say what runs on the state directory; changes nothing.",
+    ),
+    Listed(name="stop", target=f"{_IN}.stop:stop", about="Stop the server; running turns end."),
     Listed(name="login", target=f"{_IN}.accounts:login", about="Sign an agent's Codex in."),
     Listed(name="logout", target=f"{_IN}.accounts:logout", about="Sign an agent's Codex out."),
     Listed(name="whoami", target=f"{_IN}.accounts:whoami", about="Say who an agent's Codex is."),

@@ -1,4 +1,4 @@
-"""Carry a command out on an open runtime.
+"""Carry a command out on an open face: here, or in the process that owns the state directory.
 
 Knows nothing of what the command does.
 """
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from treadle.cli.invocation import Invocation
 
 if TYPE_CHECKING:
-    from treadle.runtime.service import Runtime
+    from treadle.gateway.face import Face
 
 
-def with_runtime(invocation: Invocation, job: Callable[[Runtime], Awaitable[int]]) -> int:
-    """Open the runtime, do the job with it, close it, and return the job's exit code."""
+def with_face(invocation: Invocation, job: Callable[[Face], Awaitable[int]]) -> int:
+    """Open the face, do the job with it, close it, and return the job's exit code."""
     from treadle.cli.running import Stop, run_async
 
     async def opened(stop: Stop) -> int:
         del stop
-        async with invocation.runtime() as runtime:
-            return await job(runtime)
+        async with invocation.face() as face:
+            return await job(face)
 
     return run_async(opened)

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Final, Literal, NoReturn
 
 from treadle.model.errors import StateDirectoryRefused, StoreFull
 from treadle.private import DIRECTORY_MODE, open_private
@@ -25,10 +25,17 @@ LOCK_FILE: Final = "owner.lock"
 _POLL_S: Final = 0.05
 """How often a waiting opener tries; the kernel has no lock call with a deadline."""
 
+_TELL_S: Final = 1.0
+"""Seconds for a new owner to write down who it is; until then the file tells of the last one."""
+
 _OWNER_BYTES: Final = 400
 """More than any owner's text has."""
 
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+OwnerRole = Literal["serve", "command", "library"]
+"""A gateway until it is stopped, one for the time of a command, or a program without one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,15 +46,19 @@ class Owner:
     start_ticks: int
     """Start time in clock ticks since boot; 0 where the system does not tell."""
     boot_id: str
+    role: OwnerRole = "library"
 
     def to_text(self) -> str:
         """Return the owner as the lock file holds it."""
-        return f"pid {self.pid}\nstart_ticks {self.start_ticks}\nboot_id {self.boot_id}\n"
+        return (
+            f"pid {self.pid}\nstart_ticks {self.start_ticks}\nboot_id {self.boot_id}\n"
+            f"role {self.role}\n"
+        )
 
 
-def this_process() -> Owner:
+def this_process(role: OwnerRole = "library") -> Owner:
     """Return who we are."""
-    return Owner(pid=os.getpid(), start_ticks=_start_ticks(), boot_id=_boot_id())
+    return Owner(pid=os.getpid(), start_ticks=_start_ticks(), boot_id=_boot_id(), role=role)
 
 
 def _start_ticks() -> int:
@@ -77,7 +88,11 @@ class StateDirectory:
 
 @contextmanager
 def open_state_directory(
-    path: Path, owner_uid: int | None = None, *, wait_s: float = 0.0
+    path: Path,
+    owner_uid: int | None = None,
+    *,
+    wait_s: float = 0.0,
+    role: OwnerRole = "library",
 ) -> Iterator[StateDirectory]:
     """Hold the state directory until the block ends; make it if it is not there.
 
@@ -88,7 +103,7 @@ def open_state_directory(
     """
     uid = os.geteuid() if owner_uid is None else owner_uid
     _made_private(path, uid)
-    with _locked(path, uid, wait_s) as (owner, before):
+    with _locked(path, uid, wait_s, role) as (owner, before):
         same_boot = f"boot_id {owner.boot_id}" in before.splitlines()
         yield StateDirectory(path=path, owner=owner, same_boot=same_boot)
 
@@ -156,7 +171,7 @@ def _target(path: Path) -> str:
 
 
 @contextmanager
-def _locked(path: Path, uid: int, wait_s: float) -> Iterator[tuple[Owner, str]]:
+def _locked(path: Path, uid: int, wait_s: float, role: OwnerRole) -> Iterator[tuple[Owner, str]]:
     """Yield who we are, and what the last owner had written."""
     file = path / LOCK_FILE
     try:
@@ -167,7 +182,7 @@ def _locked(path: Path, uid: int, wait_s: float) -> Iterator[tuple[Owner, str]]:
         if os.fstat(descriptor).st_uid != uid:
             _refuse(file, "is not a file of yours", "Look at it, then remove it")
         _take(descriptor, path, wait_s)
-        owner = this_process()
+        owner = this_process(role)
         before = os.pread(descriptor, _OWNER_BYTES, 0).decode("ascii", "replace")
         _write_owner(descriptor, file, owner)
         yield owner, before
@@ -192,15 +207,49 @@ def _take(descriptor: int, path: Path, wait_s: float) -> None:
 
 
 def _refuse_held(descriptor: int, path: Path) -> NoReturn:
-    first, _, _ = os.pread(descriptor, 200, 0).decode("ascii", "replace").partition("\n")
-    pid = first.removeprefix("pid ")
+    told = _told_owner(descriptor, path)
+    pid = told.get("pid", "")
     holder = f"process {pid}" if pid.isdigit() else "another process"
     raise StateDirectoryRefused(
         f"the state directory {str(path)!r} is in use by {holder}",
         next_step="Wait for it or stop it, or set TREADLE_STATE_DIR to another directory",
         path=str(path),
         owner_pid=int(pid) if pid.isdigit() else None,
+        owner_role=told.get("role"),
     )
+
+
+def _told_owner(descriptor: int, path: Path) -> dict[str, str]:
+    """Return what the holder says of itself; one that has just begun gets a moment to say it."""
+    until = time.monotonic() + _TELL_S
+    while True:
+        found = living_owner(path)
+        if found is not None:
+            return found
+        if time.monotonic() > until:
+            return fields_of_owner(os.pread(descriptor, _OWNER_BYTES, 0).decode("ascii", "replace"))
+        time.sleep(_POLL_S)
+
+
+def fields_of_owner(text: str) -> dict[str, str]:
+    """Return what the lock file says of an owner, by name; empty while it is being written."""
+    return dict(line.split(" ", 1) for line in text.splitlines() if " " in line)
+
+
+def living_owner(path: Path) -> dict[str, str] | None:
+    """Return what the lock file says if that process is alive; reads only, takes no lock.
+
+    A process that gave the directory up and goes on is still told of.
+    """
+    try:
+        text = (path / LOCK_FILE).read_text(encoding="ascii", errors="replace")
+        fields = fields_of_owner(text)
+        stat_text = Path(f"/proc/{int(fields['pid'])}/stat").read_text("utf-8", "replace")
+    except (OSError, KeyError, ValueError):
+        return None  # no lock, none that is readable, or its owner is gone
+    state, *rest = stat_text.rpartition(")")[2].split()
+    is_ended = state in {"Z", "X"}  # dead; only its parent has not looked yet
+    return fields if not is_ended and rest[18] == fields.get("start_ticks") else None
 
 
 def _write_owner(descriptor: int, file: Path, owner: Owner) -> None:

@@ -50,6 +50,11 @@ In one tree; it knows no live object, only ids and values.
     ├── SessionBusy                      a session with a run is not changed as a whole
     ├── SessionExists
     ├── QueueFull
+    ├── Draining                         it is about to end and takes nothing more
+    ├── GatewayError
+    │   ├── GatewayUnreachable           the state directory is owned, and its owner does not answer
+    │   ├── GatewayLost                  it went away amid a request; what that did is unknown
+    │   └── OwnerRefused                 the owner cannot do this: it was started otherwise
     └── DeliveryError
 
 One class per thing a caller can do differently. `code` is stable and dotted; `retryable` says
@@ -59,9 +64,10 @@ a person, or empty.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
-from treadle.model.json import JsonValue
+from treadle.model.json import JsonObject, JsonValue
 
 
 class TreadleError(Exception):
@@ -416,3 +422,63 @@ class DeliveryError(TreadleError):
     """The reply could not be delivered."""
 
     code = "delivery.failed"
+
+
+class Draining(TreadleError):
+    """Treadle is about to end and takes no more messages; this one was not accepted."""
+
+    code = "draining"
+    retryable = True
+
+
+class GatewayError(TreadleError):
+    """The process that owns the state directory cannot be used."""
+
+    code = "gateway.failed"
+
+
+class GatewayUnreachable(GatewayError):
+    """The process that owns the state directory does not answer."""
+
+    code = "gateway.unreachable"
+    retryable = True
+
+
+class GatewayLost(GatewayError):
+    """The process that owns the state directory went away; what the request did is unknown."""
+
+    code = "gateway.lost"
+    retryable = True
+
+
+class OwnerRefused(GatewayError):
+    """The process that owns the state directory cannot do this."""
+
+    code = "gateway.refused"
+
+
+def error_from_json(error: JsonObject) -> TreadleError:
+    """Return the error that another process of ours told of, as `to_json` wrote it.
+
+    A code that this version does not know stays; only its class is unknown.
+    """
+    code = str(error.get("code") or TreadleError.code)
+    fields = error.get("fields")
+    kind = next((one for one in _kinds(TreadleError) if one.code == code), None)
+    if kind is None:
+        retryable = error.get("retry") is True
+        kind = type("UnknownError", (TreadleError,), {"code": code, "retryable": retryable})
+    made = kind.__new__(kind)
+    TreadleError.__init__(
+        made,
+        str(error.get("message") or ""),
+        next_step=str(error.get("next_step") or ""),
+        **(fields if isinstance(fields, dict) else {}),
+    )
+    return made
+
+
+def _kinds(kind: type[TreadleError]) -> Iterator[type[TreadleError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        yield from _kinds(below)

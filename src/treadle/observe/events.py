@@ -81,6 +81,7 @@ _ROWS: tuple[tuple[str, Level, str], ...] = (
     ("engine.timed_out", _WARNING, "context engine did not answer in time"),
     ("gateway.client_dropped", _WARNING, "client of the gateway dropped"),
     ("gateway.drained", _INFO, "gateway drained"),
+    ("gateway.request_crashed", _ERROR, "a request failed by a fault of Treadle's own"),
     ("gateway.started", _INFO, "gateway started"),
     ("gateway.stopped", _INFO, "gateway stopped"),
     ("harness.refused", _WARNING, "runtime refused the run"),

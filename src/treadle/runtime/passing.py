@@ -60,8 +60,7 @@ class Backlog:
             self.waiting[-1] = merged
         if len(self.waiting) > MAX_FRAMES or self.chars > MAX_CHARS:
             self.dropped += len(self.waiting)
-            self.waiting.clear()
-            self.chars = 0
+            self.clear()
 
     def _merged(self, passing: Passing) -> Passing | None:
         last = self.waiting[-1] if self.waiting else None
@@ -85,6 +84,11 @@ class Backlog:
             self.chars -= _chars(passing.event)
         taken, self.waiting = self.waiting[:count], self.waiting[count:]
         return taken
+
+    def clear(self) -> None:
+        """Forget what waits, since something better was told instead."""
+        self.waiting.clear()
+        self.chars = 0
 
     def take_dropped(self) -> int:
         """Return how many were dropped since this was asked last."""

@@ -7,7 +7,6 @@ Knows nothing of harnesses or threads.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
@@ -16,11 +15,11 @@ from treadle.contract.lives import Turnover
 from treadle.contract.store import ContextReport, SessionRecord, Store
 from treadle.model.errors import UsageError
 from treadle.model.ids import EntryId, SessionKey
-from treadle.model.json import JsonObject, JsonValue
+from treadle.model.json import JsonObject
 from treadle.model.message import Entry
 from treadle.model.session import SessionName, session_name
 from treadle.model.text import truncate, without_surrogates
-from treadle.model.turn import entry_data
+from treadle.runtime.export import export_entry, export_head
 from treadle.runtime.handle import RunHandle
 from treadle.runtime.lives import unknown_session
 from treadle.runtime.requests import RunRequest
@@ -29,7 +28,6 @@ from treadle.runtime.runs import TITLE_CHARS, RunSite
 if TYPE_CHECKING:
     from treadle.runtime.service import Runtime
 
-EXPORT_VERSION: Final = 1
 _PAGE: Final = 500
 
 
@@ -88,6 +86,34 @@ class Session:
             sender=sender or {},
         )
         return self._runtime.submit(request, self._site)
+
+    async def submit(
+        self,
+        text: str,
+        *,
+        engine: str | None = None,
+        model: str | None = None,
+        effort: str | None = None,
+        projection: ProjectionMode | None = None,
+        client_message_id: str | None = None,
+        output_schema: JsonObject | None = None,
+        sender: JsonObject | None = None,
+        native_tools: bool = True,
+        persist_prompt: bool = True,
+    ) -> RunHandle:
+        """Accept a message and return its run once it is accepted. Raises: as `run` does."""
+        return self.run(
+            text,
+            native_tools=native_tools,
+            persist_prompt=persist_prompt,
+            engine=engine,
+            model=model,
+            effort=effort,
+            projection=projection,
+            client_message_id=client_message_id,
+            output_schema=output_schema,
+            sender=sender,
+        )
 
     async def record(self) -> SessionRecord | None:
         """Return what is stored of it, or None if nothing is yet."""
@@ -153,24 +179,13 @@ class Session:
         A head, then every entry in order. Raises: NotFound.
         """
         record = await self._known()
-        head: dict[str, JsonValue] = {
-            "type": "session",
-            "version": EXPORT_VERSION,
-            "key": record.key,
-            "id": record.id,
-            "generation": record.generation,
-            "agent": record.agent_id,
-            "owner": record.owner,
-            "title": record.title,
-            "created_at": record.created_at,
-        }
-        yield _line(head)
+        yield export_head(record)
         after = -1
         while page := await self._store.transcript.entries(
             record.id, after_depth=after, limit=_PAGE
         ):
             for entry in page:
-                yield _line({"type": "entry", **entry_data(entry), **_raw(entry)})
+                yield export_entry(entry)
             after = page[-1].depth
 
     async def _known(self) -> SessionRecord:
@@ -178,11 +193,3 @@ class Session:
         if record is None:
             raise unknown_session(self.key)
         return record
-
-
-def _raw(entry: Entry) -> dict[str, JsonValue]:
-    return {"key": entry.key, "content_hash": entry.content_hash, "raw_items": entry.raw_items}
-
-
-def _line(record: dict[str, JsonValue]) -> str:
-    return json.dumps(record, ensure_ascii=False, separators=(",", ":"))

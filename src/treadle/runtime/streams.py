@@ -35,8 +35,10 @@ FACTS: Final = frozenset({ENTRY_COMMITTED})
 class Watch:
     """One watcher's view of a stream."""
 
-    def __init__(self, stream: StreamId) -> None:
+    def __init__(self, stream: StreamId, head: int) -> None:
         self.stream = stream
+        self.head = head
+        """Number of the newest event that is known to be stored."""
         self.backlog = Backlog()
         self._changed = anyio.Event()
 
@@ -57,7 +59,6 @@ class Streams:
         self._events = events
         self._live: dict[StreamId, Live] = {}
         self._watches: dict[StreamId, list[Watch]] = {}
-        self._heads: dict[StreamId, int] = {}
         self._unwritten = anyio.Event()
         events.listen(self._grown)
 
@@ -82,29 +83,25 @@ class Streams:
         watches = self._watches.get(stream)
         if not watches:
             return
-        base = self._known_head(stream) + self._events.waiting(stream)
+        waiting = self._events.waiting(stream)
         for watch in watches:
+            base = watch.head + waiting
             watch.backlog.put(Passing(base=base, event=event, turn_id=turn_id))
             watch.wake()
-
-    def _known_head(self, stream: StreamId) -> int:
-        head = self._heads.get(stream)
-        if head is None:
-            head = self._heads[stream] = self._events.head(stream).seq
-        return head
 
     def _grown(self, stream: StreamId) -> None:
         watches = self._watches.get(stream)
         if not watches:
             return
-        self._heads[stream] = self._events.head(stream).seq
+        head = self._events.head(stream).seq
         for watch in watches:
+            watch.head = head
             watch.wake()
 
     @contextmanager
     def watch(self, stream: StreamId) -> Iterator[Watch]:
         """Watch a stream until the block ends; it need not exist."""
-        watch = Watch(stream)
+        watch = Watch(stream, self._events.head(stream).seq)
         self._watches.setdefault(stream, []).append(watch)
         try:
             yield watch
@@ -112,7 +109,6 @@ class Streams:
             self._watches[stream].remove(watch)
             if not self._watches[stream]:
                 del self._watches[stream]
-                self._heads.pop(stream, None)
 
     def head(self, stream: StreamId) -> StreamHead:
         """Return where a stream stands."""

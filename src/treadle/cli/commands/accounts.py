@@ -15,21 +15,17 @@ from treadle.cli import options
 from treadle.cli.invocation import Invocation
 
 if TYPE_CHECKING:
-    from treadle.runtime.accounts import Account, Accounts, PendingLogin
-    from treadle.runtime.service import Runtime
+    from treadle.gateway.accounts import FaceAccounts, Pending
+    from treadle.runtime.accounts import Account
 
 MAX_KEY_BYTES = 65_536
 
 
-def _with_runtime(invocation: Invocation, job: Callable[[Runtime], Awaitable[int]]) -> int:
-    from treadle.cli.running import Stop, run_async
+def _with_accounts(invocation: Invocation, job: Callable[[FaceAccounts], Awaitable[int]]) -> int:
+    from treadle.cli.opened import with_face
+    from treadle.gateway.accounts import FaceAccounts
 
-    async def opened(stop: Stop) -> int:
-        del stop
-        async with invocation.runtime() as runtime:
-            return await job(runtime)
-
-    return run_async(opened)
+    return with_face(invocation, lambda face: job(FaceAccounts(face)))
 
 
 @click.command()
@@ -46,8 +42,7 @@ def login(
         raise click.UsageError("--chatgpt, --device and --api-key-stdin exclude each other.")
     key = _read_key(invocation) if api_key_stdin else None
 
-    async def job(runtime: Runtime) -> int:
-        accounts = runtime.accounts
+    async def job(accounts: FaceAccounts) -> int:
         if key is not None:
             account = await accounts.login_api_key(agent, key)
         else:
@@ -55,7 +50,7 @@ def login(
         invocation.output.mark("✓", _sentence(account))
         return 0
 
-    return _with_runtime(invocation, job)
+    return _with_accounts(invocation, job)
 
 
 def _read_key(invocation: Invocation) -> str:
@@ -71,16 +66,15 @@ def _read_key(invocation: Invocation) -> str:
 
 
 async def _in_browser(
-    invocation: Invocation, accounts: Accounts, agent: str, *, device: bool
+    invocation: Invocation, accounts: FaceAccounts, agent: str, *, device: bool
 ) -> Account:
-    begun = accounts.login_device(agent) if device else accounts.login_chatgpt(agent)
-    async with begun as pending:
+    async with accounts.login(agent, device=device) as pending:
         _say_where(invocation, pending)
         await pending.wait()
     return await accounts.whoami(agent)
 
 
-def _say_where(invocation: Invocation, pending: PendingLogin) -> None:
+def _say_where(invocation: Invocation, pending: Pending) -> None:
     invocation.output.say(f"Open this address in a browser and sign in:\n  {pending.url}")
     if pending.code is not None:
         invocation.output.say(f"and type this code there: {pending.code}")
@@ -93,11 +87,11 @@ def _say_where(invocation: Invocation, pending: PendingLogin) -> None:
 def logout(invocation: Invocation, agent: str) -> int:
     """Sign an agent's Codex out."""
 
-    async def job(runtime: Runtime) -> int:
-        invocation.output.mark("✓", _sentence(await runtime.accounts.logout(agent)))
+    async def job(accounts: FaceAccounts) -> int:
+        invocation.output.mark("✓", _sentence(await accounts.logout(agent)))
         return 0
 
-    return _with_runtime(invocation, job)
+    return _with_accounts(invocation, job)
 
 
 @click.command()
@@ -108,8 +102,8 @@ def whoami(invocation: Invocation, agent: str, as_json: bool) -> int:
     """Say who an agent's Codex is signed in as; exit 4 if it has to be and is not."""
     from treadle.cli.exit_codes import Exit
 
-    async def job(runtime: Runtime) -> int:
-        account = await runtime.accounts.whoami(agent)
+    async def job(accounts: FaceAccounts) -> int:
+        account = await accounts.whoami(agent)
         if as_json:
             invocation.output.json(account.to_json())
         else:
@@ -119,7 +113,7 @@ def whoami(invocation: Invocation, agent: str, as_json: bool) -> int:
             invocation.output.say(f"  Next: run treadle login{_for(agent)}.")
         return Exit.CODEX if is_missing else Exit.DONE
 
-    return _with_runtime(invocation, job)
+    return _with_accounts(invocation, job)
 
 
 @click.command()
@@ -129,8 +123,8 @@ def whoami(invocation: Invocation, agent: str, as_json: bool) -> int:
 def models(invocation: Invocation, agent: str, as_json: bool) -> int:
     """List the models that an agent's Codex knows; works offline."""
 
-    async def job(runtime: Runtime) -> int:
-        rows = await runtime.accounts.models(agent)
+    async def job(accounts: FaceAccounts) -> int:
+        rows = await accounts.models(agent)
         if as_json:
             invocation.output.json({"items": [row.to_json() for row in rows], "next": None})
             return 0
@@ -143,7 +137,7 @@ def models(invocation: Invocation, agent: str, as_json: bool) -> int:
         invocation.output.table(cells)
         return 0
 
-    return _with_runtime(invocation, job)
+    return _with_accounts(invocation, job)
 
 
 def _for(agent: str) -> str:

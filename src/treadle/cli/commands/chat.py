@@ -6,7 +6,6 @@ Knows the slash commands; runs are the runtime's.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
@@ -17,10 +16,9 @@ from treadle.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from treadle.cli.running import Stop
+    from treadle.gateway.face import Face, FaceSession, MessageOptions
     from treadle.model.turn import RunEvent, RunFinished
     from treadle.runtime.handle import RunHandle
-    from treadle.runtime.service import Runtime
-    from treadle.runtime.sessions import Session
 
 COMMANDS: Final = {
     "/help": "show these commands",
@@ -63,21 +61,14 @@ def chat(
     from treadle.cli.running import run_async
 
     async def job(stop: Stop) -> int:
-        async with invocation.runtime(offline=offline) as runtime:
-            held = runtime.session(session, agent=agent, cwd=cwd)
-            choices = Choices(engine=engine, model=model, effort=effort)
-            return await Talk(invocation, runtime, held, stop, choices).go()
+        from treadle.gateway.face import MessageOptions
+
+        async with invocation.face(offline=offline, submits=True) as face:
+            held = face.session(session, agent=agent, cwd=cwd)
+            choices = MessageOptions(engine=engine, model=model, effort=effort)
+            return await Talk(invocation, face, held, stop, choices).go()
 
     return run_async(job)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """What the command line chose for every message."""
-
-    engine: str | None
-    model: str | None
-    effort: str | None
 
 
 class Talk:
@@ -86,16 +77,16 @@ class Talk:
     def __init__(
         self,
         invocation: Invocation,
-        runtime: Runtime,
-        session: Session,
+        face: Face,
+        session: FaceSession,
         stop: Stop,
-        choices: Choices,
+        choices: MessageOptions,
     ) -> None:
         from treadle.cli.typed import TypedLines
 
         self._invocation = invocation
         self._output = invocation.output
-        self._runtime = runtime
+        self._face = face
         self._session = session
         self._stop = stop
         self._lines = TypedLines(sys.stdin.fileno())
@@ -128,12 +119,11 @@ class Talk:
         count = record.entry_count if record is not None else 0
         self._output.say_ours(
             f"Treadle · session {self._session.key} ({count:,} entries)"
-            f" · engine {self._engine()} · /help for commands"
+            f" · engine {await self._engine()} · /help for commands"
         )
 
-    def _engine(self) -> str:
-        agent = self._runtime.settings.agent(self._session.name.agent_id)
-        return self._choices.engine or agent.engine
+    async def _engine(self) -> str:
+        return self._choices.engine or await self._face.engine_of(self._session.name.agent_id)
 
     async def _prompted(self) -> str | None:
         if sys.stdin.isatty():
@@ -166,12 +156,7 @@ class Talk:
         from treadle.model.errors import TreadleError
 
         try:
-            handle = self._session.run(
-                text,
-                engine=self._choices.engine,
-                model=self._choices.model,
-                effort=self._choices.effort,
-            )
+            handle = await self._session.submit(text, self._choices)
         except TreadleError as error:
             show_failure(self._output, failure_from_error(error), as_json=False)
             return
@@ -250,9 +235,9 @@ class Talk:
         record = await self._session.record()
         self._output.say(f"session  {self._session.key}")
         self._output.say(f"entries  {record.entry_count if record else 0:,}")
-        self._output.say(f"engine   {self._engine()}")
+        self._output.say(f"engine   {await self._engine()}")
         self._output.say(f"model    {self._choices.model or 'the default'}")
-        for line in value_lines(self._runtime.health()):
+        for line in value_lines(await self._face.health()):
             self._output.say(line)
 
     async def _context(self) -> None:

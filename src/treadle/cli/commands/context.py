@@ -35,8 +35,8 @@ def show_context(
         from treadle.model.errors import NotFound
 
         del stop
-        async with invocation.runtime() as runtime:
-            held = runtime.session(session, agent=agent)
+        async with invocation.face() as face:
+            held = face.session(session, agent=agent)
             report = await held.context(turn)
             if report is None:
                 which = f"turn {turn}" if turn is not None else "turn that was run"

@@ -19,10 +19,9 @@ from treadle.cli.invocation import Invocation
 if TYPE_CHECKING:
     from treadle.cli.running import Stop
     from treadle.cli.summary import Summary
+    from treadle.gateway.face import Face, FaceSession
     from treadle.model.turn import RunFinished
     from treadle.runtime.handle import RunHandle
-    from treadle.runtime.service import Runtime
-    from treadle.runtime.sessions import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,23 +127,24 @@ def _check_early(chosen: RunOptions) -> None:
 
 
 async def _run(invocation: Invocation, chosen: RunOptions, stop: Stop) -> int:
-    async with invocation.runtime(offline=chosen.offline) as runtime:
-        return await _watched(runtime, invocation, chosen, stop)
+    async with invocation.face(offline=chosen.offline, submits=True) as face:
+        return await _watched(face, invocation, chosen, stop)
 
 
-async def _watched(runtime: Runtime, invocation: Invocation, chosen: RunOptions, stop: Stop) -> int:
+async def _watched(face: Face, invocation: Invocation, chosen: RunOptions, stop: Stop) -> int:
     import anyio
 
     from treadle.cli.summary import Summary
+    from treadle.gateway.face import MessageOptions
 
-    session = runtime.session(chosen.session, agent=chosen.agent, cwd=chosen.cwd)
-    handle = session.run(
-        chosen.message,
+    session = face.session(chosen.session, agent=chosen.agent, cwd=chosen.cwd)
+    options = MessageOptions(
         engine=chosen.engine,
         model=chosen.model,
         effort=chosen.effort,
         native_tools=chosen.native_tools,
     )
+    handle = await session.submit(chosen.message, options)
     ending = _Ending(handle)
     stop.gently(ending.take_signal)
     summary = Summary(session.key)
@@ -159,7 +159,7 @@ async def _watched(runtime: Runtime, invocation: Invocation, chosen: RunOptions,
     return _show_end(invocation, chosen, summary, finished, ending)
 
 
-async def _take_report(session: Session, finished: RunFinished, summary: Summary) -> None:
+async def _take_report(session: FaceSession, finished: RunFinished, summary: Summary) -> None:
     """Add what was counted of this very run, if it got so far as to have a report."""
     if await session.record() is None:
         return

@@ -11,13 +11,13 @@ import click
 
 from treadle.cli import options
 from treadle.cli.invocation import Invocation
-from treadle.cli.opened import with_runtime
+from treadle.cli.opened import with_face
 
 if TYPE_CHECKING:
     from treadle.contract.lives import Place, Turnover
     from treadle.contract.store import SessionRecord
+    from treadle.gateway.face import Face
     from treadle.model.json import JsonValue
-    from treadle.runtime.service import Runtime
 
 session_argument = click.argument("session", metavar="SESSION")
 agent_option = click.option(
@@ -33,15 +33,15 @@ agent_option = click.option(
 def reset(invocation: Invocation, session: str, agent: str, as_json: bool) -> int:
     """Begin a new generation: empty transcript, fresh thread; the old one stays stored."""
 
-    async def job(runtime: Runtime) -> int:
-        record = await runtime.session(session, agent=agent).reset()
+    async def job(face: Face) -> int:
+        record = await face.session(session, agent=agent).reset()
         if as_json:
             invocation.output.json(record_json(record))
         else:
             invocation.output.say(reset_line(record))
         return 0
 
-    return with_runtime(invocation, job)
+    return with_face(invocation, job)
 
 
 @click.command("rewind")
@@ -53,15 +53,15 @@ def reset(invocation: Invocation, session: str, agent: str, as_json: bool) -> in
 def rewind(invocation: Invocation, session: str, entry: str, agent: str, as_json: bool) -> int:
     """Go back: ENTRY, by its number or id, becomes the last one; it has to end a turn."""
 
-    async def job(runtime: Runtime) -> int:
-        turned = await runtime.session(session, agent=agent).rewind(place(entry))
+    async def job(face: Face) -> int:
+        turned = await face.session(session, agent=agent).rewind(place(entry))
         if as_json:
             invocation.output.json(turned_json(turned))
         else:
             invocation.output.say(rewound_line(turned))
         return 0
 
-    return with_runtime(invocation, job)
+    return with_face(invocation, job)
 
 
 @click.command("branch")
@@ -81,9 +81,9 @@ def branch(
 ) -> int:
     """Begin another session with what was said up to ENTRY, or with all; this one stays."""
 
-    async def job(runtime: Runtime) -> int:
+    async def job(face: Face) -> int:
         at = place(entry) if entry is not None else None
-        made = await runtime.session(session, agent=agent).branch(to, at=at)
+        made = await face.session(session, agent=agent).branch(to, at=at)
         record = await made.record()
         assert record is not None, "it was made a moment ago"
         if as_json:
@@ -92,7 +92,7 @@ def branch(
             invocation.output.say(branched_line(record))
         return 0
 
-    return with_runtime(invocation, job)
+    return with_face(invocation, job)
 
 
 @click.command("rename")
@@ -104,15 +104,15 @@ def branch(
 def rename(invocation: Invocation, session: str, title: str, agent: str, as_json: bool) -> int:
     """Give a session another title; its key stays."""
 
-    async def job(runtime: Runtime) -> int:
-        record = await runtime.session(session, agent=agent).rename(title)
+    async def job(face: Face) -> int:
+        record = await face.session(session, agent=agent).rename(title)
         if as_json:
             invocation.output.json(record_json(record))
         else:
             invocation.output.say(f"Session {record.key} is titled {record.title!r}.")
         return 0
 
-    return with_runtime(invocation, job)
+    return with_face(invocation, job)
 
 
 @click.command("delete")
@@ -123,8 +123,8 @@ def rename(invocation: Invocation, session: str, title: str, agent: str, as_json
 def delete(invocation: Invocation, session: str, agent: str, as_json: bool) -> int:
     """End a session: no list or search finds it; what was said stays stored."""
 
-    async def job(runtime: Runtime) -> int:
-        turned = await runtime.session(session, agent=agent).delete()
+    async def job(face: Face) -> int:
+        turned = await face.session(session, agent=agent).delete()
         if as_json:
             invocation.output.json(turned_json(turned))
         else:
@@ -134,7 +134,7 @@ def delete(invocation: Invocation, session: str, agent: str, as_json: bool) -> i
             )
         return 0
 
-    return with_runtime(invocation, job)
+    return with_face(invocation, job)
 
 
 COMMANDS = (reset, rewind, branch, rename, delete)

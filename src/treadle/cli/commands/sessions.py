@@ -10,13 +10,13 @@ import click
 from treadle.cli import options
 from treadle.cli.commands.session_lives import COMMANDS, record_json
 from treadle.cli.invocation import Invocation
-from treadle.cli.opened import with_runtime
+from treadle.cli.opened import with_face
 
 if TYPE_CHECKING:
     from treadle.contract.store import SearchHit, SessionRecord
+    from treadle.gateway.face import Face
     from treadle.model.json import JsonValue
     from treadle.model.message import Entry
-    from treadle.runtime.service import Runtime
 
 TITLE_CHARS = 60
 
@@ -44,10 +44,8 @@ for _command in COMMANDS:
 def list_sessions(invocation: Invocation, agent: str | None, limit: int, as_json: bool) -> int:
     """List the sessions, the last used first."""
 
-    async def job(runtime: Runtime) -> int:
-        if agent is not None:
-            runtime.settings.agent(agent)
-        records = await runtime.sessions(agent=agent, limit=limit)
+    async def job(face: Face) -> int:
+        records = await face.sessions(agent=agent, limit=limit)
         if as_json:
             invocation.output.json({"items": [record_json(r) for r in records], "next": None})
         elif records:
@@ -59,7 +57,7 @@ def list_sessions(invocation: Invocation, agent: str | None, limit: int, as_json
             invocation.output.say('There is no session yet. Begin one: treadle run "Hello"')
         return 0
 
-    return with_runtime(invocation, job)
+    return with_face(invocation, job)
 
 
 @sessions.command("show")
@@ -77,10 +75,10 @@ def show_session(
 ) -> int:
     """Show what was said in a session, in order."""
 
-    async def job(runtime: Runtime) -> int:
+    async def job(face: Face) -> int:
         from treadle.model.turn import entry_data
 
-        held = runtime.session(session, agent=agent)
+        held = face.session(session, agent=agent)
         record = await held.record()
         after = record.entry_count - last - 1 if record is not None and last is not None else -1
         shown: list[JsonValue] = []
@@ -96,7 +94,7 @@ def show_session(
             invocation.output.json({**record_json(record), "items": shown, "next": None})
         return 0
 
-    return with_runtime(invocation, job)
+    return with_face(invocation, job)
 
 
 @sessions.command("search")
@@ -120,23 +118,11 @@ def search_sessions(
 ) -> int:
     """Find entries that hold all the words; "a phrase" in double quotes."""
 
-    async def job(runtime: Runtime) -> int:
-        from treadle.contract.store import SearchQuery
-        from treadle.model.ids import AgentId
+    async def job(face: Face) -> int:
+        from treadle.gateway.requests import Search
 
-        key = None
-        if session is not None:
-            held = runtime.session(session, agent=agent or "main")
-            await held.entries(limit=1)  # an unknown session is an error, not an empty answer
-            key = held.key
-        query = SearchQuery(
-            text=words,
-            session_key=key,
-            agent_id=AgentId(agent) if agent and key is None else None,
-            role=role,
-            limit=limit,
-        )
-        hits = await runtime.search(query)
+        request = Search(text=words, session=session, agent=agent, role=role, limit=limit)
+        hits = await face.search(request)
         if as_json:
             invocation.output.json({"items": [_hit_json(hit) for hit in hits], "next": None})
         for hit in () if as_json else hits:
@@ -147,7 +133,7 @@ def search_sessions(
             invocation.output.say("Nothing fits.")
         return 0
 
-    return with_runtime(invocation, job)
+    return with_face(invocation, job)
 
 
 @sessions.command("export")
@@ -159,12 +145,12 @@ def search_sessions(
 def export_session(invocation: Invocation, session: str, agent: str) -> int:
     """Print a whole session as JSON lines, raw items included."""
 
-    async def job(runtime: Runtime) -> int:
-        async for line in runtime.session(session, agent=agent).export():
+    async def job(face: Face) -> int:
+        async for line in face.session(session, agent=agent).export():
             invocation.output.raw(line)
         return 0
 
-    return with_runtime(invocation, job)
+    return with_face(invocation, job)
 
 
 def _row(record: SessionRecord) -> tuple[str, str, str, str]:
