@@ -108,6 +108,7 @@ async def open_runtime(
     ids: Ids | None = None,
     open_link: OpenLinkTo | None = None,
     role: OwnerRole = "library",
+    resume: bool = True,
 ) -> AsyncIterator[Runtime]:
     """Open Treadle and give its runtime; everything is closed again at the end, in reverse order.
 
@@ -115,7 +116,8 @@ async def open_runtime(
     `offline` runs everything on a built-in model that needs no key and no network. `engines`,
     `tools` and `hooks` are the caller's own. The app-server is started by the first run that needs
     it, as the verified binary, unless `open_link` opens another one. `role` is what others read of
-    the owner of the state directory.
+    the owner of the state directory. `resume` takes up the messages that an earlier process
+    accepted and did not bring to an end; without it they wait on.
 
     Raises: ConfigError with every fault, StateDirectoryRefused when the state directory is unsafe
     or another process owns it, StoreError. Cancel: as at the end; running turns are interrupted.
@@ -197,7 +199,7 @@ async def open_runtime(
             ),
         )
         accounts = Accounts(pool, key_of, chosen.deadlines)
-        runtime = Runtime(runs, accounts, foreign)
+        runtime = Runtime(runs, accounts, foreign, resumes=resume)
         yield await stack.enter_async_context(runtime)
 
 
@@ -234,6 +236,7 @@ async def open_owned(
             clock=clock,
             open_link=open_link,
             role=role,
+            resume=accepts,
         ) as runtime,
         open_gateway(runtime, identity, clock, is_accepting=accepts) as gateway,
     ):

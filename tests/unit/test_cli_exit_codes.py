@@ -37,6 +37,8 @@ EXPECTED = {
     "store.claim_lost": 5,
     "store.conflict": 5,
     "queue_full": 5,
+    "message_conflict": 5,
+    "draining": 5,
     "session.busy": 5,
     "session.exists": 5,
     "session.invalid_cut": 2,

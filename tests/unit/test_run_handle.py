@@ -34,7 +34,7 @@ def finished(text: str = "") -> RunFinished:
 
 
 def handle() -> RunHandle:
-    return RunHandle(RUN, SessionKey("agent:main:x"))
+    return RunHandle(RUN, SessionKey("agent:main:x"), "m_1")
 
 
 async def test_a_watcher_that_comes_late_sees_everything() -> None:

@@ -62,6 +62,7 @@ _EXITS: Final[Mapping[str, Exit]] = {
     "gateway.refused": Exit.STATE,
     "gateway.unreachable": Exit.NO_GATEWAY,
     "harness.unavailable": Exit.CODEX,
+    "message_conflict": Exit.STATE,
     "message_too_large": Exit.USAGE,
     "not_found": Exit.USAGE,
     "question.error": Exit.QUESTION,

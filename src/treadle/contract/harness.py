@@ -131,6 +131,12 @@ class AttemptResult:
 
     thread_id: ThreadId | None = None
     turn_id: TurnId | None = None
+    message: Literal["due", "ended", "open"] = "due"
+    """What of the inbox is left to its caller: to end the message, nothing more, or nothing yet.
+
+    `ended` was written with the turn's entries (S10). `open`: the entries could not be written, so
+    the message stays as it is until they are (INV-6).
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

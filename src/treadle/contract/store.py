@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from treadle.contract.children import ChildRegistry
 from treadle.contract.events import EventStore
+from treadle.contract.inbox import Inbox, Settlement
 from treadle.contract.outbox import EngineOutbox
 from treadle.model.ids import AgentId, EntryId, RunId, SessionId, SessionKey, ThreadId, TurnId
 from treadle.model.json import JsonObject
@@ -158,7 +159,8 @@ class TranscriptStore(Protocol):
     async def claim(self, session_id: SessionId, run_id: RunId) -> Claim:
         """Take the session over; whoever held it before can no longer write.
 
-        Raises: NotFound; ClaimLost for a generation that is no longer the session's (spec U-03).
+        The run's message, if it has one, counts as running from then on (S2). Raises: NotFound;
+        ClaimLost for a generation that is no longer the session's (spec U-03).
         """
 
     async def release(self, claim: Claim) -> None:
@@ -172,6 +174,7 @@ class TranscriptStore(Protocol):
         held_by: ThreadId | None = None,
         held_unwritten: Sequence[Held] = (),
         binding: Binding | None = None,
+        settlement: Settlement | None = None,
     ) -> tuple[Entry, ...]:
         """Append in order.
 
@@ -179,7 +182,8 @@ class TranscriptStore(Protocol):
 
         `held_by` records in the same transaction that this native thread now holds the message
         entries among them, behind those of `held_unwritten`; `binding` stores the binding if its
-        revision is the stored one. Raises: ClaimLost, RevisionConflict, StoreFull.
+        revision is the stored one; `settlement` ends the message of the turn (S10), unless it had
+        an end. Raises: ClaimLost, RevisionConflict, StoreFull.
         """
 
     async def snapshot(self, session_id: SessionId) -> TranscriptSnapshot:
@@ -210,6 +214,9 @@ class OpenTurn:
     run_id: RunId
     client_message_id: str
     turn_id: TurnId | None = None
+    replayed: bool = False
+    """Whether it is the second try of a message that the thread had already (spec S-09)."""
+
     transient: bool = False
     """Whether it was sent on a thread of its own, where nobody can look it up (spec D-39)."""
 
@@ -426,6 +433,10 @@ class Store(Protocol):
     @property
     def reports(self) -> ReportStore:
         """Context reports."""
+
+    @property
+    def inbox(self) -> Inbox:
+        """Accepted messages."""
 
     @property
     def engine_outbox(self) -> EngineOutbox:

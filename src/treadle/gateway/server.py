@@ -88,13 +88,15 @@ class Gateway:
     async def drain(self, within_s: float | None) -> bool:
         """Take no more messages and wait for the runs there are; False if some are left.
 
-        None waits as long as they take. Cancel: they go on.
+        None waits as long as they take, those that have not begun included; with a time those stay
+        stored for the next owner (RS06). Cancel: they go on.
         """
         self._is_accepting = False
-        with anyio.move_on_after(within_s):
-            while running := self._runtime.running:
-                await running[0].result()
-        return not self._runtime.running
+        if within_s is not None:
+            return await self._runtime.drain(within_s=within_s)
+        while running := self._runtime.running:
+            await running[0].result()
+        return True
 
     async def serve(self, stream: SocketStream) -> None:
         """Serve one client to its end."""

@@ -50,6 +50,7 @@ In one tree; it knows no live object, only ids and values.
     ├── SessionBusy                      a session with a run is not changed as a whole
     ├── SessionExists
     ├── QueueFull
+    ├── MessageConflict                  the sender's id names another message
     ├── Draining                         it is about to end and takes nothing more
     ├── GatewayError
     │   ├── GatewayUnreachable           the state directory is owned, and its owner does not answer
@@ -418,6 +419,12 @@ class QueueFull(TreadleError):
     retryable = True
 
 
+class MessageConflict(TreadleError):
+    """The sender's id of a message names another one; this one was not accepted."""
+
+    code = "message_conflict"
+
+
 class DeliveryError(TreadleError):
     """The reply could not be delivered."""
 
@@ -482,3 +489,14 @@ def _kinds(kind: type[TreadleError]) -> Iterator[type[TreadleError]]:
     yield kind
     for below in kind.__subclasses__():
         yield from _kinds(below)
+
+
+def message_conflict(session_key: str, client_message_id: str) -> MessageConflict:
+    """Return the error for another message under an id that is taken (INV-2)."""
+    return MessageConflict(
+        f"message id {client_message_id!r} of session {session_key!r} names another message;"
+        " this one was not accepted",
+        next_step="Send it under an id of its own.",
+        session=session_key,
+        client_message_id=client_message_id,
+    )

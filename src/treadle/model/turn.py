@@ -50,6 +50,56 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessageAccepted:
+    """The message is stored: from here on it reaches an end, whatever happens (INV-1)."""
+
+    type: ClassVar[str] = "message.accepted"
+    run_id: RunId
+    client_message_id: str
+    place: int = 0
+    """How many messages of the session stand before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageSent:
+    """The message went to Codex."""
+
+    type: ClassVar[str] = "message.sent"
+    run_id: RunId
+    client_message_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageFailed:
+    """The message has no answer, or not a whole one, and will not be tried again."""
+
+    type: ClassVar[str] = "message.failed"
+    run_id: RunId
+    client_message_id: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageCancelled:
+    """The message was taken back, or its run was stopped."""
+
+    type: ClassVar[str] = "message.cancelled"
+    run_id: RunId
+    client_message_id: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageUnconfirmed:
+    """The message's run was cut off: what it did last is unknown, and is not done again."""
+
+    type: ClassVar[str] = "message.unconfirmed"
+    run_id: RunId
+    client_message_id: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
     """A run was admitted and owns its session."""
 
@@ -218,7 +268,12 @@ class RunFinished:
 
 
 RunEvent = (
-    RunStarted
+    MessageAccepted
+    | MessageSent
+    | MessageFailed
+    | MessageCancelled
+    | MessageUnconfirmed
+    | RunStarted
     | ContextAssembled
     | ThreadChanged
     | TurnStarted

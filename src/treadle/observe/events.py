@@ -120,6 +120,7 @@ _ROWS: tuple[tuple[str, Level, str], ...] = (
     ("run.crashed", _ERROR, "a run ended by a fault of Treadle's own"),
     ("run.queued", _DEBUG, "run waits for its lane"),
     ("run.refused", _INFO, "run refused"),
+    ("run.resumed", _INFO, "a message that an earlier process left without an end is taken up"),
     ("run.settled", _INFO, "run settled"),
     ("run.started", _INFO, "run started"),
     ("session.branched", _INFO, "session branched off"),

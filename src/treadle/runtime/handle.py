@@ -13,8 +13,9 @@ from dataclasses import replace
 import anyio
 
 from treadle.foreign import Abort
+from treadle.model.errors import TreadleError
 from treadle.model.ids import RunId, SessionKey
-from treadle.model.turn import PartDelta, RunEvent, RunFinished
+from treadle.model.turn import MessageAccepted, PartDelta, RunEvent, RunFinished, RunStarted
 
 _MERGE_CHARS = 4096
 """Characters up to which deltas are merged.
@@ -33,16 +34,75 @@ class RunHandle:
         self,
         run_id: RunId,
         session_key: SessionKey,
+        client_message_id: str,
         record: Callable[[SessionKey, RunEvent], None] | None = None,
     ) -> None:
         """Begin with no events; `record` is given each one before any watcher."""
         self.run_id = run_id
         self.session_key = session_key
+        self.client_message_id = client_message_id
+        """The sender's id of the message; the same id again in the session gives this run."""
         self.abort = Abort()
         self._record = record
         self._events: list[RunEvent] = []
         self._finished: RunFinished | None = None
         self._changed = anyio.Event()
+        self._acknowledged: MessageAccepted | None = None
+        self._refused: TreadleError | None = None
+        self._answered = anyio.Event()
+
+    async def accepted(self) -> MessageAccepted:
+        """Wait until the message is stored, and return the acknowledgement (INV-1).
+
+        Raises: what refused it, such as StoreFull. Cancel: the run goes on.
+        """
+        await self._answered.wait()
+        if self._acknowledged is None:
+            assert self._refused is not None, "whoever answers says one or the other"
+            raise self._refused
+        return self._acknowledged
+
+    async def answered(self) -> bool:
+        """Wait until the message was stored or refused; True if it is stored."""
+        await self._answered.wait()
+        return self.was_accepted
+
+    @property
+    def was_accepted(self) -> bool:
+        """Whether the message is known to be stored."""
+        return self._acknowledged is not None
+
+    @classmethod
+    def ended(cls, session_key: SessionKey, client_message_id: str, end: RunFinished) -> RunHandle:
+        """Return the handle of a run that was over before, with its last event alone."""
+        handle = cls(end.run_id, session_key, client_message_id)
+        handle.acknowledge_again()
+        handle._events.append(end)
+        handle._finished = end
+        return handle
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the run came to its session's turn."""
+        return any(isinstance(event, RunStarted) for event in self._events)
+
+    def acknowledge_again(self) -> None:
+        """Say that the message was stored before; watchers were told then."""
+        self._acknowledged = MessageAccepted(
+            run_id=self.run_id, client_message_id=self.client_message_id
+        )
+        self._answered.set()
+
+    async def acknowledge(self, event: MessageAccepted) -> None:
+        """Say that the message is stored; for the service alone. Never waits."""
+        self._acknowledged = event
+        await self.publish(event)
+        self._answered.set()
+
+    def refuse(self, error: TreadleError) -> None:
+        """Say that the message was not stored; for the service alone."""
+        self._refused = error
+        self._answered.set()
 
     async def __aiter__(self) -> AsyncIterator[RunEvent]:
         """Yield every event in order.

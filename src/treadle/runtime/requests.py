@@ -6,7 +6,7 @@ Knows nothing of how it is carried out.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Final, TypedDict
 
 from treadle.contract.harness import ProjectionMode
 from treadle.model.errors import MessageTooLarge, UsageError
@@ -20,6 +20,24 @@ HEARTBEAT_KINDS: Final = frozenset({HEARTBEAT, "commitment-only"})
 
 MAX_PROMPT_CHARS: Final = 2**20
 """Characters of a person's own text; more is refused before it is accepted (decision 25)."""
+
+
+class RunOptions(TypedDict, total=False):
+    """How one message is to be run; what is not given is the session's, agent's or usual choice."""
+
+    engine: str | None
+    model: str | None
+    effort: str | None
+    projection: ProjectionMode | None
+    client_message_id: str | None
+    """The sender's id of the message; one is made where none is given (INV-2)."""
+
+    output_schema: JsonObject | None
+    native_tools: bool
+    """False: this one turn goes without Codex's own tools, on a thread of its own that is given the
+    whole context; dynamic tools stay (spec D-39)."""
+
+    sender: JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

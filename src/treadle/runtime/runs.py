@@ -24,11 +24,13 @@ from treadle.contract.harness import (
     Emit,
     ModelRef,
 )
+from treadle.contract.inbox import Settlement
 from treadle.contract.store import Claim, SessionRecord, Store
 from treadle.engines.registry import EngineRegistry
 from treadle.engines.resolution import Resolution, require_capabilities
 from treadle.harness.selection import NATIVE_PROVIDER
-from treadle.model.errors import StoreError, TreadleError
+from treadle.harness.settling import SHUTDOWN, ending, finished, settlement_of
+from treadle.model.errors import Draining, StoreError, TreadleError
 from treadle.model.ids import RunId
 from treadle.model.session import SessionName
 from treadle.model.text import truncate
@@ -76,10 +78,14 @@ class Runs:
         """Keep the services."""
         self._services = services
 
-    async def execute(self, handle: RunHandle, request: RunRequest, site: RunSite) -> None:
+    async def execute(
+        self, handle: RunHandle, request: RunRequest, site: RunSite, *, attempts_before: int = 0
+    ) -> None:
         """Run to the end and publish everything to the handle.
 
-        `RunFinished` is always the last event.
+        `attempts_before` is how often an earlier process began this run. The message gets its end,
+        unless nothing of it reached the thread and the service ends: then it waits for the next
+        one. `RunFinished` is always the last event.
 
         Cancel: the turn is interrupted, the claim released, and the handle ends as stopped.
         """
@@ -90,7 +96,7 @@ class Runs:
             try:
                 async with AsyncExitStack() as stack:
                     if await self._enters_lane(stack, handle):
-                        result = await self._in_lane(handle, request, site)
+                        result = await self._in_lane(handle, request, site, attempts_before)
             except TreadleError as error:
                 emit("run.refused", code=error.code, cause=error)
                 result = _failed(error)
@@ -103,7 +109,45 @@ class Runs:
                 duration_s = self._services.clock.monotonic() - started
                 emit("run.settled", outcome=result.outcome.value, duration_s=round(duration_s, 3))
                 with anyio.CancelScope(shield=True):
-                    await handle.publish(_finished(handle.run_id, result, duration_s))
+                    await self._end(handle, result, finished(handle.run_id, result, duration_s))
+
+    async def refuse(self, handle: RunHandle, error: TreadleError) -> None:
+        """End a message that is not run."""
+        emit("run.refused", code=error.code, cause=error)
+        result = _failed(error)
+        await self._end(handle, result, finished(handle.run_id, result, 0.0))
+
+    async def _end(self, handle: RunHandle, result: AttemptResult, end: RunFinished) -> None:
+        """Give the message its end, where that is due, and publish the last events."""
+        reason = handle.abort.reason
+        await handle.answered()  # a run that was stopped at once may be ahead of its message
+        if handle.was_accepted and reason == SHUTDOWN and result.turn_id is None:
+            await self._wait_again(handle)
+            waits = Draining(
+                "Treadle ends; the message is stored and will be answered by the next one"
+            )
+            await handle.publish(replace(end, error=waits.to_json()))
+            return
+        settlement = settlement_of(end, reason)
+        if result.message == "due" and handle.was_accepted:
+            await self._settle(settlement)
+        if handle.was_accepted and (told := ending(settlement, handle.client_message_id)):
+            await handle.publish(told)
+        await handle.publish(end)
+
+    async def _settle(self, settlement: Settlement) -> None:
+        try:
+            with anyio.move_on_after(self._services.settings.deadlines.cleanup_s):
+                await self._services.store.inbox.settle(settlement)
+        except StoreError as error:  # it stays without an end, and is taken up at the next start
+            emit("store.write_failed", cause=error)
+
+    async def _wait_again(self, handle: RunHandle) -> None:
+        try:
+            with anyio.move_on_after(self._services.settings.deadlines.cleanup_s):
+                await self._services.store.inbox.requeue(handle.run_id)
+        except StoreError as error:  # begun or not, it has no end and is taken up again
+            emit("store.write_failed", cause=error)
 
     async def _enters_lane(self, stack: AsyncExitStack, handle: RunHandle) -> bool:
         """Hold the session's lane until the stack is closed; False if the run is stopped first."""
@@ -125,7 +169,7 @@ class Runs:
         return entered
 
     async def _in_lane(
-        self, handle: RunHandle, request: RunRequest, site: RunSite
+        self, handle: RunHandle, request: RunRequest, site: RunSite, attempts_before: int
     ) -> AttemptResult:
         services = self._services
         if handle.abort.aborted:
@@ -148,6 +192,7 @@ class Runs:
             )
             async with self._claim(session, handle.run_id) as claim:
                 with bind(session_id=session.id, engine=resolution.engine.info.id):
+                    await handle.accepted()  # stored in the meantime: the claim stood behind it
                     await self._announce(handle, request, session, resolution)
                     params = self._params(handle, request, session, claim)(
                         engine=resolution.engine,
@@ -155,7 +200,9 @@ class Runs:
                         cwd=context.workspace_dir,
                         context_token_budget=self._window(selection.model),
                     )
-                    return await self._attempts(harness, params, handle.publish)
+                    return await self._attempts(
+                        harness, replace(params, attempt=1 + attempts_before), handle.publish
+                    )
 
     @asynccontextmanager
     async def _claim(self, session: SessionRecord, run_id: RunId) -> AsyncIterator[Claim]:
@@ -205,8 +252,8 @@ class Runs:
     async def _attempts(
         self, harness: AgentHarness, params: AttemptParams, publish: Emit
     ) -> AttemptResult:
-        for attempt in range(1, MAX_ATTEMPTS + 1):
-            if attempt > 1:
+        for attempt in range(params.attempt, params.attempt + MAX_ATTEMPTS):
+            if attempt > params.attempt:
                 params = replace(params, attempt=attempt)
             result = await harness.run_attempt(params, publish)
             lost = result.outcome is Outcome.CLIENT_LOST
@@ -231,7 +278,7 @@ class Runs:
             prompt=request.text,
             effort=request.effort or effort,
             abort=handle.abort,
-            client_message_id=request.client_message_id or self._services.ids.new("m"),
+            client_message_id=handle.client_message_id,
             trigger=request.trigger,
             is_heartbeat=request.is_heartbeat,
             lightweight=request.lightweight,
@@ -250,16 +297,3 @@ class Runs:
 
 def _failed(error: TreadleError) -> AttemptResult:
     return AttemptResult(outcome=Outcome.FAILED, text="", prompt_error=error.to_json())
-
-
-def _finished(run_id: RunId, result: AttemptResult, duration_s: float) -> RunFinished:
-    return RunFinished(
-        run_id=run_id,
-        outcome=result.outcome,
-        text=result.text,
-        error=result.prompt_error,
-        replay_safe=result.replay_safe,
-        partial=result.outcome is not Outcome.COMPLETED and bool(result.text),
-        usage=result.attempt_usage,
-        duration_s=duration_s,
-    )

@@ -8,21 +8,19 @@ Knows nothing of harnesses or threads.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
-from treadle.contract.harness import ProjectionMode
 from treadle.contract.lives import Turnover
 from treadle.contract.store import ContextReport, SessionRecord, Store
 from treadle.model.errors import UsageError
 from treadle.model.ids import EntryId, SessionKey
-from treadle.model.json import JsonObject
 from treadle.model.message import Entry
 from treadle.model.session import SessionName, session_name
 from treadle.model.text import truncate, without_surrogates
 from treadle.runtime.export import export_entry, export_head
 from treadle.runtime.handle import RunHandle
 from treadle.runtime.lives import unknown_session
-from treadle.runtime.requests import RunRequest
+from treadle.runtime.requests import RunOptions, RunRequest
 from treadle.runtime.runs import TITLE_CHARS, RunSite
 
 if TYPE_CHECKING:
@@ -50,70 +48,29 @@ class Session:
         """Its key, taken apart."""
         return self._site.name
 
-    def run(
-        self,
-        text: str,
-        *,
-        engine: str | None = None,
-        model: str | None = None,
-        effort: str | None = None,
-        projection: ProjectionMode | None = None,
-        client_message_id: str | None = None,
-        output_schema: JsonObject | None = None,
-        native_tools: bool = True,
-        persist_prompt: bool = True,
-        sender: JsonObject | None = None,
-    ) -> RunHandle:
-        """Accept a message and return its run at once; runs of one session go one after another.
+    def run(self, text: str, **options: Unpack[RunOptions]) -> RunHandle:
+        """Take a message and return its run at once; runs of one session go one after another.
 
-        With `native_tools` false this one turn goes without Codex's own tools, on a thread of its
-        own that is given the whole context; dynamic tools stay (spec D-39). With `persist_prompt`
-        false the message does not become an entry, only its answer does (spec H-10).
+        The message is being stored meanwhile: `await handle.accepted()`, or `submit`, waits for
+        that. The options are those of `RunOptions`. The same `client_message_id` again is the same
+        message and gives the same run (INV-2).
 
         Raises: UsageError for a message that cannot be sent, MessageTooLarge, QueueFull where too
-        many wait in this session. Everything later is the run's result.
+        many wait in this session, Draining, MessageConflict for another message under a known id.
+        Everything later is the run's result.
         """
-        request = RunRequest(
-            text=text,
-            engine=engine,
-            model=model,
-            effort=effort,
-            projection=projection,
-            client_message_id=client_message_id,
-            output_schema=output_schema,
-            native_tools=native_tools,
-            persist_prompt=persist_prompt,
-            sender=sender or {},
-        )
-        return self._runtime.submit(request, self._site)
+        return self._runtime.submit(RunRequest(text=text, **options), self._site)
 
-    async def submit(
-        self,
-        text: str,
-        *,
-        engine: str | None = None,
-        model: str | None = None,
-        effort: str | None = None,
-        projection: ProjectionMode | None = None,
-        client_message_id: str | None = None,
-        output_schema: JsonObject | None = None,
-        sender: JsonObject | None = None,
-        native_tools: bool = True,
-        persist_prompt: bool = True,
-    ) -> RunHandle:
-        """Accept a message and return its run once it is accepted. Raises: as `run` does."""
-        return self.run(
-            text,
-            native_tools=native_tools,
-            persist_prompt=persist_prompt,
-            engine=engine,
-            model=model,
-            effort=effort,
-            projection=projection,
-            client_message_id=client_message_id,
-            output_schema=output_schema,
-            sender=sender,
-        )
+    async def submit(self, text: str, **options: Unpack[RunOptions]) -> RunHandle:
+        """Take a message as `run` does, and return its run once the message is stored (S1).
+
+        From then on it reaches an end, whatever is killed: a process that opens this state
+        directory later takes it up. Raises: as `run`, and StoreFull or another StoreError where it
+        could not be stored. Cancel: the run goes on.
+        """
+        handle = self.run(text, **options)
+        await handle.accepted()
+        return handle
 
     async def record(self) -> SessionRecord | None:
         """Return what is stored of it, or None if nothing is yet."""

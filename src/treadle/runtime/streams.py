@@ -17,7 +17,16 @@ from treadle.contract.events import ENTRY_COMMITTED, EventStore, NewEvent, Strea
 from treadle.model.errors import StoreError
 from treadle.model.ids import RunId, SessionKey, StreamId, TurnId
 from treadle.model.json import JsonValue
-from treadle.model.turn import PartDelta, PartValue, RunEvent, event_data
+from treadle.model.turn import (
+    MessageAccepted,
+    MessageCancelled,
+    MessageFailed,
+    MessageUnconfirmed,
+    PartDelta,
+    PartValue,
+    RunEvent,
+    event_data,
+)
 from treadle.observe import emit
 from treadle.runtime.live import Live
 from treadle.runtime.passing import Backlog, Passing
@@ -28,7 +37,13 @@ FLUSH_AFTER_S: Final = 0.02
 RETRY_AFTER_S: Final = 1.0
 """Seconds between two tries to store events that could not be stored."""
 
-FACTS: Final = frozenset({ENTRY_COMMITTED})
+FACTS: Final = frozenset({
+    ENTRY_COMMITTED,
+    MessageAccepted.type,
+    MessageFailed.type,
+    MessageCancelled.type,
+    MessageUnconfirmed.type,
+})
 """Types that the store writes itself, in the transaction of what they tell of."""
 
 

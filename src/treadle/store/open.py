@@ -23,6 +23,7 @@ from treadle.store.check import StoreCheck, check_store
 from treadle.store.children import SqlChildren
 from treadle.store.driver import Connection, Driver, load_migrations, load_queries
 from treadle.store.events import SqlEvents
+from treadle.store.inbox import SqlInbox
 from treadle.store.outbox import SqlEngineOutbox
 from treadle.store.reports import SqlReports
 from treadle.store.sessions import SqlSessions
@@ -70,6 +71,7 @@ class SqliteStore(Store):
         self._transcript = SqlTranscript(driver, self._events, clock=clock, ids=ids)
         self._bindings = SqlBindings(driver, clock=clock)
         self._reports = SqlReports(driver)
+        self._inbox = SqlInbox(driver, self._events, clock=clock)
         self._engine_outbox = SqlEngineOutbox(driver, clock=clock)
         self._lives = SqlLives(driver, self._events, clock=clock, ids=ids)
         self._subagents = SqlSubagents(driver, self._events, clock=clock, ids=ids)
@@ -104,6 +106,11 @@ class SqliteStore(Store):
     def reports(self) -> SqlReports:
         """Context reports."""
         return self._reports
+
+    @property
+    def inbox(self) -> SqlInbox:
+        """Accepted messages."""
+        return self._inbox
 
     @property
     def engine_outbox(self) -> SqlEngineOutbox:

@@ -120,6 +120,7 @@ def _json_of(binding: Binding) -> JsonObject:
             "run_id": turn.run_id,
             "client_message_id": turn.client_message_id,
             "turn_id": turn.turn_id,
+            "replayed": turn.replayed,
             "transient": turn.transient,
             "unwritten_prompt": turn.unwritten_prompt,
         }
@@ -150,6 +151,7 @@ def _turn_from(value: JsonValue) -> OpenTurn | None:
                 run_id=RunId(run_id),
                 client_message_id=message_id,
                 turn_id=TurnId(turn_id) if isinstance(turn_id, str) else None,
+                replayed=more.get("replayed") is True,
                 transient=more.get("transient") is True,
                 unwritten_prompt=unwritten if isinstance(unwritten, str) else None,
             )

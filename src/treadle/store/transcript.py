@@ -14,6 +14,7 @@ import anyio.to_thread
 
 from treadle.clock import Clock, Ids
 from treadle.contract.events import ENTRY_COMMITTED, NewEvent
+from treadle.contract.inbox import Settlement
 from treadle.contract.store import (
     Binding,
     Claim,
@@ -27,6 +28,7 @@ from treadle.model.message import Entry, Message, NewEntry
 from treadle.store.claims import check_claim, check_current, check_generation, no_generation
 from treadle.store.driver import Connection, Driver, Row
 from treadle.store.events import SqlEvents
+from treadle.store.inbox import settle_message, start_message
 from treadle.store.rows import PreparedEntry, entry_from_row, prepared
 from treadle.store.search import Term, match_expression, snippet, terms, words_of
 from treadle.store.snapshot import SqlSnapshot, segments_of
@@ -56,6 +58,7 @@ class SqlTranscript(TranscriptStore):
             now = self._clock.now()
             connection.run("take_claim", session_id=session_id, run_id=run_id, now=now)
             connection.run("touch_generation", session_id=session_id, now=now)
+            start_message(connection, run_id, session_id, now)
             row = connection.one("claim_of", session_id=session_id)
             assert row is not None
             return Claim(session_id=session_id, run_id=run_id, lease_epoch=row[0])
@@ -84,6 +87,7 @@ class SqlTranscript(TranscriptStore):
         held_by: ThreadId | None = None,
         held_unwritten: Sequence[Held] = (),
         binding: Binding | None = None,
+        settlement: Settlement | None = None,
     ) -> tuple[Entry, ...]:
         """See `TranscriptStore`.
 
@@ -108,6 +112,8 @@ class SqlTranscript(TranscriptStore):
             if binding is not None:
                 check_claim(connection, claim, binding.session_id)
                 put_binding(connection, binding, self._clock.now())
+            if settlement is not None:
+                settle_message(connection, self._events, settlement, self._clock.now())
             return stored
 
         stream = self._stream_of(claim.session_id)

@@ -31,8 +31,8 @@ from treadle.harness.codex.launch import NATIVE_PROVIDERS, codex_provider
 from treadle.harness.codex.machine import TurnCommand, TurnInput, TurnState, step
 from treadle.harness.codex.mirror import prompt_entry
 from treadle.harness.codex.opening import Opened, ThreadOpener
-from treadle.harness.codex.prepare import Gathered, gather, project
-from treadle.harness.codex.recovery import Recovered, Recovery
+from treadle.harness.codex.prepare import Gathered, gather, lifecycle_call, project
+from treadle.harness.codex.recovery import Recovered, Recovery, cut_off
 from treadle.harness.codex.services import CodexServices
 from treadle.harness.codex.stream import TurnStream
 from treadle.harness.codex.superseded import archive, let_go
@@ -152,7 +152,7 @@ class _Attempt:
             ours = recovered.open_run == params.run_id and recovered.reached_thread
             if ours and not recovered.goes_on:
                 # This run's own first attempt: it is never sent a second time (INV-9, INV-10).
-                return await self._first_attempt_counts(recovered)
+                return await self._first_attempt_counts(client, recovered)
             holds_prompt = ours
         gathered = await gather(
             services, params, supports_inject=client.info.version >= HISTORY_FLOOR
@@ -213,27 +213,32 @@ class _Attempt:
         await self._leave(client, opened)
         return AttemptResult(outcome=Outcome.STOPPED, text="", aborted=True)
 
-    async def _first_attempt_counts(self, recovered: Recovered) -> AttemptResult:
+    async def _first_attempt_counts(
+        self, client: CodexClient, recovered: Recovered
+    ) -> AttemptResult:
         """Return what became of the first attempt, whose message the thread holds."""
         page = await self._services.store.transcript.snapshot(self._params.session.id)
         newest = page.entries(max(0, len(page) - 200), len(page))
         ours = tuple(entry for entry in newest if entry.run_id == self._params.run_id)
         said = [text_of(one.message) for one in ours if one.message.role == ASSISTANT]
         completed = recovered.turn_ended == "completed"
-        lost = ProcessExited(
-            "Codex stopped in the middle of the turn; what it did last is unknown",
-            next_step="Read what stands in the session, then say it again if you still need it.",
-        )
-        return AttemptResult(
+        result = AttemptResult(
             outcome=Outcome.COMPLETED if completed else Outcome.CLIENT_LOST,
             text=said[-1] if said else "",
-            prompt_error=None if completed else lost.to_json(),
+            prompt_error=None if completed else cut_off().to_json(),
             prompt_error_source=None if completed else "prompt",
             messages_snapshot=tuple(entry.message for entry in ours),
             entries=ours,
             replay_safe=False,
             thread_id=recovered.binding.thread_id,
+            message="ended",
         )
+        positions = [entry.position for entry in ours if entry.position is not None]
+        before = min(positions, default=len(page))
+        finisher = Finisher(self._services, self._params, self._emit, client, began_s=self._began_s)
+        call = lifecycle_call(self._services, self._params)
+        await finisher.recovered(call, page, before, result)
+        return result
 
     async def _turn(
         self, client: CodexClient, gathered: Gathered, opened: Opened
@@ -272,6 +277,7 @@ class _Attempt:
         turn = OpenTurn(
             run_id=params.run_id,
             client_message_id=params.client_message_id,
+            replayed=not opened.projected.prompt_text,
             transient=opened.transient,
             unwritten_prompt=unwritten,
         )

@@ -8,13 +8,14 @@ I-01…I-15, S-04…S-06; decision 7.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 import anyio
 
 from treadle.contract.harness import AttemptParams, AttemptResult, Emit
 from treadle.contract.hook import AgentEnd
-from treadle.contract.store import Binding, ContextReport
+from treadle.contract.inbox import Settlement
+from treadle.contract.store import Binding, ContextReport, TranscriptSnapshot
 from treadle.harness.codex.classify import classification_of, client_closed
 from treadle.harness.codex.mirror import passed_by_hooks
 from treadle.harness.codex.opening import Opened
@@ -28,12 +29,14 @@ from treadle.harness.codex.stream import Played
 from treadle.harness.codex.superseded import put_away
 from treadle.harness.lifecycle import (
     FinalizeOutcome,
+    LifecycleCall,
     TurnEnd,
     TurnMessages,
     finalize,
     maintain,
     runtime_context_from_usage,
 )
+from treadle.harness.settling import finished, settlement_of
 from treadle.model.errors import ProcessExited, StoreError, TurnInterrupted, WireError
 from treadle.model.json import JsonObject
 from treadle.model.message import ASSISTANT, Entry, EntryKind, Message, NewEntry
@@ -72,6 +75,25 @@ class _Mirrored:
     """The turn's messages, written or not."""
 
     written: bool
+    """Whether the entries stand, and with them the end of the message (S10)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Before:
+    """What stood before the turn."""
+
+    call: LifecycleCall
+    history: TranscriptSnapshot
+    count: int
+    """Messages before the prompt."""
+
+    @classmethod
+    def of(cls, gathered: Gathered) -> _Before:
+        return cls(
+            call=gathered.call,
+            history=gathered.history,
+            count=gathered.pre_prompt_message_count,
+        )
 
 
 class Finisher:
@@ -109,9 +131,15 @@ class Finisher:
                 degraded = "mirroring the turn took longer than its time"
                 mirrored = _unwritten(record)
                 await self._tell_late()
-        result = replace(self._result(record, mirrored), degraded=degraded)
+        result = replace(
+            self._result(record, mirrored),
+            degraded=degraded,
+            message=_of_message(record, written=mirrored.written),
+        )
         turn = self._turn_messages(record, mirrored)
-        await self._tell_engine(record.gathered, turn, result, mirrored=mirrored.written)
+        await self._tell_engine(
+            _Before.of(record.gathered), turn, result, mirrored=mirrored.written
+        )
         await self._save_report(record, result)
         await self._put_away(record, result)
         emit(
@@ -129,9 +157,24 @@ class Finisher:
         entries = () if prompt is None else (prompt,)
         turn = tuple(entry.message for entry in entries)
         result = replace(result, messages_snapshot=turn, entries=entries)
-        await self._tell_engine(gathered, turn, result, mirrored=True)
+        await self._tell_engine(_Before.of(gathered), turn, result, mirrored=True)
         emit("turn.settled", outcome=result.outcome.value, entries_count=len(entries))
         return result
+
+    async def recovered(
+        self,
+        call: LifecycleCall,
+        history: TranscriptSnapshot,
+        before: int,
+        result: AttemptResult,
+    ) -> None:
+        """Tell the engine of a turn that an earlier process ran and this one found ended.
+
+        `before` is how many messages stood before its prompt; `history` holds the turn too.
+        """
+        handed = _Before(call=call, history=history, count=before)
+        await self._tell_engine(handed, result.messages_snapshot, result, mirrored=True)
+        emit("turn.settled", outcome=result.outcome.value, entries_count=len(result.entries))
 
     # ---------------------------------------------------------------------------------- mirror
 
@@ -171,6 +214,7 @@ class Finisher:
                 held_by=None if record.opened.transient else binding.thread_id,
                 held_unwritten=unwritten_of(binding.open_turn),
                 binding=after,
+                settlement=self._settlement(record),
             )
         except StoreError as error:
             emit("mirror.failed", cause=error)
@@ -192,6 +236,12 @@ class Finisher:
             )
         messages = tuple(one.message for one in news if one.kind is EntryKind.MESSAGE)
         return _Mirrored(entries=news, messages=messages, written=True)
+
+    def _settlement(self, record: TurnRecord) -> Settlement:
+        nothing = _Mirrored(entries=(), messages=(), written=False)
+        took_s = self._services.clock.monotonic() - self._began_s
+        end = finished(self._params.run_id, self._result(record, nothing), took_s)
+        return settlement_of(end, self._params.abort.reason)
 
     def _binding_after(self, record: TurnRecord, rollout: Rollout | None) -> Binding | None:
         """Return the binding to store; a transient thread leaves the session's as it is (D-39)."""
@@ -223,7 +273,7 @@ class Finisher:
 
     async def _tell_engine(
         self,
-        gathered: Gathered,
+        before: _Before,
         turn: tuple[Message, ...],
         result: AttemptResult,
         *,
@@ -231,7 +281,7 @@ class Finisher:
     ) -> None:
         params = self._params
         end = TurnEnd(prompt_error=result.prompt_error is not None, aborted=result.aborted)
-        call = gathered.call
+        call = before.call
         usage = result.attempt_usage
         context = runtime_context_from_usage(call, usage, observed_at=self._services.clock.now())
         finalized = FinalizeOutcome(succeeded=True)
@@ -246,12 +296,12 @@ class Finisher:
                 params.engine,
                 call,
                 messages=TurnMessages(
-                    history=gathered.history,
+                    history=before.history,
                     turn=turn,
                     snapshot=snapshot,
                     mirrored=mirrored,
                 ),
-                pre_prompt_message_count=gathered.pre_prompt_message_count,
+                pre_prompt_message_count=before.count,
                 end=end,
                 finalize_on_failure=self._services.settings.finalize_on_failure,
                 context=context,
@@ -260,7 +310,7 @@ class Finisher:
             "agent_end",
             AgentEnd(
                 ctx=hook_context(params),
-                messages=snapshot if snapshot is not None else gathered.history,
+                messages=snapshot if snapshot is not None else before.history,
                 success=result.outcome is Outcome.COMPLETED,
                 duration_s=self._services.clock.monotonic() - self._began_s,
             ),
@@ -347,6 +397,13 @@ def _is_final(record: TurnRecord) -> bool:
     if played.lost is None or record.opened.transient:
         return True
     return isinstance(played.lost, ProcessExited) and not played.projection.items.replay_safe
+
+
+def _of_message(record: TurnRecord, *, written: bool) -> Literal["due", "ended", "open"]:
+    """Return what is left to do about the turn's message."""
+    if written:
+        return "ended"
+    return "open" if _is_final(record) else "due"
 
 
 def _again(entry: Entry) -> NewEntry:

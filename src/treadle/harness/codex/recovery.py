@@ -10,17 +10,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from treadle.contract.harness import AttemptParams, Emit
+from treadle.contract.harness import AttemptParams, AttemptResult, Emit
+from treadle.contract.inbox import Settlement
 from treadle.contract.store import Binding, Held, OpenTurn
 from treadle.harness.codex.opening import thread_options
 from treadle.harness.codex.peer import CodexPeer
 from treadle.harness.codex.rollout import Rollout, read_rollout
 from treadle.harness.codex.services import CodexServices
 from treadle.harness.codex.thread import ThreadGone
+from treadle.harness.settling import finished, settlement_of
+from treadle.model.errors import ProcessExited, TurnRejected
 from treadle.model.ids import RunId, SessionId, TurnId
 from treadle.model.json import JsonObject
-from treadle.model.message import EntryKind, Message, NewEntry
-from treadle.model.turn import EntryCommitted, Notice
+from treadle.model.message import ASSISTANT, EntryKind, Message, NewEntry, text_of
+from treadle.model.turn import EntryCommitted, Notice, Outcome
 from treadle.observe import emit
 from treadle.projection.items import TurnProjection, TurnScope
 
@@ -49,13 +52,18 @@ class Recovered:
     has_output: bool = False
     """Whether the model or a tool left anything of it, or may have."""
 
+    replayed: bool = False
+    """Whether it was tried once more already."""
+
     @property
     def goes_on(self) -> bool:
-        """Whether the thread shows the message and nothing else of the turn, not even its end.
+        """Whether the thread shows the message and nothing that was done about it.
 
-        The one case in which the turn may be tried once more (spec S-09, INV-10).
+        The one case in which a turn that reached the thread may be tried once more, and only once
+        (spec S-09, INV-10). The end of Treadle interrupts a turn, so that says nothing.
         """
-        return self.reached_thread and not self.has_output and self.turn_ended is None
+        untouched = not self.has_output and self.turn_ended in {None, "interrupted"}
+        return self.reached_thread and untouched and not self.replayed
 
 
 class Recovery:
@@ -94,6 +102,7 @@ class Recovery:
             self._params.claim,
             [turn_notice(turn, "unknown", UNKNOWN)],
             binding=replace(binding, open_turn=None),
+            settlement=_cut_off(turn.run_id),
         )
         for entry in stored:
             await self._emit(EntryCommitted(run_id=self._params.run_id, entry=entry))
@@ -115,16 +124,47 @@ class Recovery:
         return True
 
     async def _gone(self, binding: Binding) -> Recovered:
-        """The thread is gone, so what it held is told by the mirror alone; opening replaces it."""
-        open_run = binding.open_turn.run_id if binding.open_turn is not None else None
+        """The thread is gone, so what it held is told by the mirror alone; opening replaces it.
+
+        A turn that was sent to it is uncertain and never sent again (spec S-15), unless the thread
+        was never written down: Codex does that before it asks the model (F5).
+        """
+        turn = binding.open_turn
         bindings = self._services.store.bindings
         for injection in await bindings.pending_injections(binding.thread_id):
             await bindings.abandon(self._params.claim, injection.id)
         closed = replace(binding, open_turn=None, holding_known=False)
-        stored = await bindings.put(self._params.claim, closed)
-        if open_run is not None and open_run != self._params.run_id:
-            await self._tell(UNKNOWN)
-        return Recovered(binding=stored, open_run=open_run)
+        if turn is None:
+            return Recovered(binding=await bindings.put(self._params.claim, closed))
+        if await self._never_written(binding):
+            if turn.run_id == self._params.run_id:
+                stored = await bindings.put(self._params.claim, closed)
+                return Recovered(binding=stored, open_run=turn.run_id)
+            return await self._noted(closed, turn, "not-sent", NOT_SENT)
+        return await self._noted(closed, turn, "unknown", UNKNOWN)
+
+    async def _never_written(self, binding: Binding) -> bool:
+        if binding.rollout_offset > 0 or binding.rollout_path is None:
+            return False
+        holding = await self._services.store.bindings.holding(binding.thread_id)
+        return holding.count == 0 and await read_rollout(binding.rollout_path) is None
+
+    async def _noted(self, binding: Binding, turn: OpenTurn, what: str, text: str) -> Recovered:
+        """Say what became of a turn whose thread cannot be read, and end its message."""
+        is_sent = what != "not-sent"
+        end = _cut_off(turn.run_id) if is_sent else _not_sent(turn.run_id)
+        stored = await self._services.store.transcript.append(
+            self._params.claim, [turn_notice(turn, what, text)], binding=binding, settlement=end
+        )
+        for entry in stored:
+            await self._emit(EntryCommitted(run_id=self._params.run_id, entry=entry))
+        await self._tell(text)
+        return Recovered(
+            binding=await self._kept(binding.session_id),
+            open_run=turn.run_id,
+            reached_thread=is_sent,
+            has_output=is_sent,
+        )
 
     async def _settle_turn(self, binding: Binding, turn: OpenTurn) -> Recovered:
         rollout = (
@@ -139,15 +179,20 @@ class Recovery:
                 () if ours else (turn_notice(turn, "not-sent", NOT_SENT),)
             )
             return await self._store(binding, turn, rollout, entries, Recovered(binding=binding))
+        if turn.replayed:  # the second try had no text of its own, so it carries no id of ours
+            found = rollout.last_turn or found
         raw = rollout.of_turn(found)
         ended = rollout.ended.get(found)
         entries = self._entries(binding, turn, found, raw, ended)
-        said = sum(item.get("role") != "user" for item in raw)
-        if ended != "completed" and not (ours and said == 0):
-            entries = (*entries, turn_notice(turn, "unknown", UNKNOWN))
         recovered = Recovered(
-            binding=binding, reached_thread=True, turn_ended=ended, has_output=said > 0
+            binding=binding,
+            reached_thread=True,
+            turn_ended=ended,
+            has_output=any(item.get("role") != "user" for item in raw),
+            replayed=turn.replayed,
         )
+        if ended != "completed" and not (ours and recovered.goes_on):
+            entries = (*entries, turn_notice(turn, "unknown", UNKNOWN))
         return await self._store(binding, turn, rollout, entries, recovered)
 
     def _entries(
@@ -201,6 +246,7 @@ class Recovery:
             held_by=binding.thread_id,
             held_unwritten=unwritten,
             binding=after,
+            settlement=self._end_of(turn, recovered, entries),
         )
         for entry in stored[len(prompt) :]:
             await self._emit(EntryCommitted(run_id=self._params.run_id, entry=entry))
@@ -209,6 +255,21 @@ class Recovery:
         kept = await self._kept(binding.session_id)
         emit("injection.settled", thread_id=binding.thread_id, found_count=len(stored))
         return replace(recovered, binding=kept, open_run=turn.run_id)
+
+    def _end_of(
+        self, turn: OpenTurn, recovered: Recovered, entries: tuple[NewEntry, ...]
+    ) -> Settlement | None:
+        """Return the end of the turn's message, or None where it is about to be tried again."""
+        if not recovered.reached_thread:
+            return None if turn.run_id == self._params.run_id else _not_sent(turn.run_id)
+        if recovered.goes_on and turn.run_id == self._params.run_id:
+            return None
+        if recovered.turn_ended != "completed":
+            return _cut_off(turn.run_id)
+        said = [one.message for one in entries if one.message.role == ASSISTANT]
+        text = text_of(said[-1]) if said else ""
+        result = AttemptResult(outcome=Outcome.COMPLETED, text=text)
+        return settlement_of(finished(turn.run_id, result, 0.0))
 
     async def _kept(self, session_id: SessionId) -> Binding:
         kept = await self._services.store.bindings.get(session_id)
@@ -244,6 +305,27 @@ class Recovery:
                 next_step="Say it again if you still need the answer.",
             )
         )
+
+
+def cut_off() -> ProcessExited:
+    """Return the error of a turn whose end nobody saw."""
+    return ProcessExited(
+        "Codex stopped in the middle of the turn; what it did last is unknown",
+        next_step="Read what stands in the session, then say it again if you still need it.",
+    )
+
+
+def _cut_off(run_id: RunId) -> Settlement:
+    lost = AttemptResult(
+        outcome=Outcome.CLIENT_LOST, text="", prompt_error=cut_off().to_json(), replay_safe=False
+    )
+    return settlement_of(finished(run_id, lost, 0.0))
+
+
+def _not_sent(run_id: RunId) -> Settlement:
+    refused = TurnRejected(NOT_SENT, next_step="Say it again if you still need the answer.")
+    result = AttemptResult(outcome=Outcome.FAILED, text="", prompt_error=refused.to_json())
+    return settlement_of(finished(run_id, result, 0.0))
 
 
 def after_compactions(binding: Binding, count: int) -> Binding:

@@ -62,7 +62,7 @@ class Rollout:
     client_ids: Mapping[str, TurnId]
     """Client message ids of the user messages seen, each with its turn."""
 
-    ended: Mapping[TurnId, str]
+    ended: dict[TurnId, str]
     """Turns that ended, each with `completed`, `interrupted` or `failed`."""
 
     compactions: int = 0
@@ -82,6 +82,13 @@ class Rollout:
             for raw in self.items
             if raw.turn_id == turn_id and raw.origin in said
         )
+
+    @property
+    def last_turn(self) -> TurnId | None:
+        """Return the turn of the newest item that belongs to one, or that ended last."""
+        turns = [raw.turn_id for raw in self.items if raw.turn_id is not None]
+        turns = [turn for turn in turns if not turn.startswith(_IDLE_TURN)]
+        return turns[-1] if turns else next(reversed(self.ended), None)
 
     @property
     def item_ids(self) -> frozenset[str]:
