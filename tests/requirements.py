@@ -1346,13 +1346,35 @@ REQUIREMENTS: dict[str, list[str]] = {
     "N-01": [
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
     ],
+    "RS01": [
+        "tests/process/test_inbox_kills.py::test_a_message_killed_before_it_was_stored_is_accepted_once_when_it_comes_again",
+        "tests/process/test_inbox_kills.py::test_a_message_stored_and_not_acknowledged_is_answered_without_coming_again",
+    ],
+    "RS02": [
+        "tests/process/test_inbox_kills.py::test_accepted_messages_outlive_the_process_and_are_answered_in_their_order",
+    ],
+    "RS03": [
+        "tests/process/test_inbox_kills.py::test_a_message_stored_and_not_acknowledged_is_answered_without_coming_again",
+    ],
     "RS04": [
         "tests/turn/test_answer_stands.py::test_the_newest_message_is_refused_where_too_many_wait",
+    ],
+    "RS06": [
+        "tests/process/test_inbox_kills.py::test_sigterm_lets_the_running_turn_end_and_keeps_what_waits",
+    ],
+    "RS07": [
+        "tests/process/test_inbox_kills.py::test_codex_killed_before_any_output_costs_one_more_try",
     ],
     "RS08": [
         "tests/process/test_wire_process.py::test_burst_of_50000_deltas_from_a_child_delays_no_answer",
         "tests/turn/test_wire_client.py::test_burst_of_50000_deltas_while_a_request_waits",
         "tests/turn/test_wire_client.py::test_stream_over_its_bound_fails_visibly_and_alone",
+    ],
+    "RS09": [
+        "tests/process/test_inbox_kills.py::test_an_effect_is_never_repeated_and_its_turn_is_said_to_be_unknown",
+    ],
+    "RS10": [
+        "tests/process/test_inbox_kills.py::test_a_message_that_is_taken_up_again_sees_nothing_of_a_later_one",
     ],
     "RS11": [
         "tests/process/test_wire_process.py::test_end_of_stdout_with_the_process_alive_ends_the_process",
@@ -1376,6 +1398,8 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_tokens.py::test_lone_surrogates_are_counted_as_the_replacement_character",
     ],
     "RS16": [
+        "tests/process/test_inbox_kills.py::test_a_message_whose_treadle_is_killed_is_answered_once_by_the_next_one",
+        "tests/process/test_inbox_kills.py::test_a_turn_mirrored_three_times_with_kills_between_stands_once",
         "tests/unit/test_rpc.py::test_stream_cut_anywhere_gives_the_same_events",
     ],
     "RS24": [
@@ -1495,6 +1519,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/turn/test_turn_outcomes.py::test_overflow_of_a_first_turn_fails_without_a_compaction_or_a_second_prompt",
     ],
     "S-09": [
+        "tests/process/test_inbox_kills.py::test_codex_killed_before_any_output_costs_one_more_try",
         "tests/process/test_turn_faults.py::test_a_turn_that_is_tried_again_on_a_fresh_thread_says_its_message_once",
         "tests/process/test_turn_faults.py::test_codex_that_dies_in_mid_turn_is_replaced_and_nothing_is_said_twice",
         "tests/process/test_unwritten_prompt.py::test_a_turn_that_codex_died_in_is_settled_without_its_prompt",
@@ -1505,6 +1530,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_projection_items.py::test_side_effects_and_replay",
     ],
     "S-10": [
+        "tests/process/test_inbox_kills.py::test_output_of_a_turn_that_was_cut_off_stays_and_says_that_it_is_not_all",
         "tests/process/test_three_projections.py::test_a_failed_and_a_stopped_turn_are_handed_over_and_not_maintained",
         "tests/turn/test_turn_outcomes.py::test_partial_output_stays_and_a_time_limit_is_no_success",
     ],

@@ -109,12 +109,27 @@ def test_every_code_of_a_failed_turn_has_its_row() -> None:
     assert found == expected
 
 
+OF_THE_SERVICE = {
+    "publish",
+    "acknowledge",
+    "acknowledge_again",
+    "refuse",
+    "ended",
+    "answered",
+}
+"""Members of a run's handle that the service calls, not its caller."""
+
+
 @pytest.mark.parametrize(
     ("heading", "kind", "hidden"),
     [
         ("Sessions", Session, set()),
         ("Sessions", Runtime, {"session", "submit"}),
-        ("Runs", RunHandle, {"publish"}),
+        (
+            "Runs",
+            RunHandle,
+            {"publish", "acknowledge", "acknowledge_again", "refuse", "ended", "answered"},
+        ),
     ],
 )
 def test_members_of_a_class_stand_on_the_page(heading: str, kind: type, hidden: set[str]) -> None:

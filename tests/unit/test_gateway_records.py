@@ -31,6 +31,11 @@ from treadle.model.turn import (
     ContextAssembled,
     ContextReported,
     EntryCommitted,
+    MessageAccepted,
+    MessageCancelled,
+    MessageFailed,
+    MessageSent,
+    MessageUnconfirmed,
     Notice,
     Outcome,
     PartDelta,
@@ -97,6 +102,11 @@ RECORDS = (
 )  # fmt: skip
 USAGE = Usage(input=1, output=2, cache_read=None, total=3)
 EVENTS: tuple[RunEvent, ...] = (
+    MessageAccepted(run_id=RUN, client_message_id="m", place=2),
+    MessageSent(run_id=RUN, client_message_id="m"),
+    MessageFailed(run_id=RUN, client_message_id="m", reason="r"),
+    MessageCancelled(run_id=RUN, client_message_id="m", reason="r"),
+    MessageUnconfirmed(run_id=RUN, client_message_id="m", reason="r"),
     RunStarted(run_id=RUN, session_key=SessionKey("agent:main:x"), session_id=SessionId("ses_1")),
     ContextAssembled(
         run_id=RUN, engine_id=EngineId("e"), decision="seed", reason="r", report={"items": 0}

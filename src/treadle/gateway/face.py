@@ -114,7 +114,8 @@ class Face:
                 await self._attachment.leave(target)
                 continue
             key = SessionKey(str(acknowledged.get("session_key")))
-            handle = RunHandle(RunId(str(acknowledged.get("run"))), key)
+            handle = RunHandle(RunId(str(acknowledged.get("run"))), key, request.client_message_id)
+            handle.acknowledge_again()
             run = RemoteRun(self._attachment, request, handle)
             self._group.start_soon(run.follow, target, acknowledged)
             return handle

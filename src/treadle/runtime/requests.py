@@ -37,6 +37,9 @@ class RunOptions(TypedDict, total=False):
     """False: this one turn goes without Codex's own tools, on a thread of its own that is given the
     whole context; dynamic tools stay (spec D-39)."""
 
+    persist_prompt: bool
+    """False: the message does not become an entry, only its answer does (spec H-10)."""
+
     sender: JsonObject
 
 

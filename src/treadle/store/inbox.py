@@ -11,6 +11,7 @@ from typing import Final
 from treadle.clock import Clock
 from treadle.contract.events import NewEvent
 from treadle.contract.inbox import Inbox, InboxMessage, MessageState, NewMessage, Settlement
+from treadle.failpoints import failpoint
 from treadle.model.errors import message_conflict
 from treadle.model.ids import RunId, SessionId, SessionKey, StreamId
 from treadle.model.turn import (
@@ -68,10 +69,12 @@ class SqlInbox(Inbox):
             self._events.add(connection, stream, (told,))
             stored = _find(connection, message.session_key, message.client_message_id)
             assert stored is not None, "it was written a moment ago in this transaction"
+            failpoint("S1-before-commit")
             return stored
 
         try:
             stored = await self._driver.write(store)
+            failpoint("S1-after-commit")
         finally:
             self._events.told(stream)
         if stored.request_hash != message.request_hash:

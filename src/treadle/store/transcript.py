@@ -23,6 +23,7 @@ from treadle.contract.store import (
     SearchQuery,
     TranscriptStore,
 )
+from treadle.failpoints import failpoint
 from treadle.model.ids import EntryId, RunId, SessionId, SessionKey, StreamId, ThreadId
 from treadle.model.message import Entry, Message, NewEntry
 from treadle.store.claims import check_claim, check_current, check_generation, no_generation
@@ -64,7 +65,9 @@ class SqlTranscript(TranscriptStore):
             return Claim(session_id=session_id, run_id=run_id, lease_epoch=row[0])
 
         # A power cut ends the claim's holder too, and what it writes takes the claim along.
-        return await self._driver.write(take, durable=False)
+        claim = await self._driver.write(take, durable=False)
+        failpoint("S2")
+        return claim
 
     async def release(self, claim: Claim) -> None:
         """See `TranscriptStore`; nothing can be written under the claim any more."""
@@ -114,11 +117,15 @@ class SqlTranscript(TranscriptStore):
                 put_binding(connection, binding, self._clock.now())
             if settlement is not None:
                 settle_message(connection, self._events, settlement, self._clock.now())
+            failpoint(f"{point}-before-commit")
             return stored
 
+        point = _durability_point(binding, settlement)
         stream = self._stream_of(claim.session_id)
         try:
-            return await self._driver.write(store)
+            entries_stored = await self._driver.write(store)
+            failpoint(f"{point}-after-commit")
+            return entries_stored
         finally:
             self._events.told(stream)
 
@@ -286,6 +293,12 @@ def _path(connection: Connection, session_id: SessionId) -> list[Row]:
     if not path:
         check_generation(connection, session_id)
     return path
+
+
+def _durability_point(binding: Binding | None, settlement: Settlement | None) -> str:
+    if settlement is not None:
+        return "S10"
+    return "S5" if binding is not None and binding.open_turn is not None else "S8"
 
 
 def _inherited(connection: Connection, key: SessionKey | None) -> str:

@@ -24,6 +24,7 @@ from treadle.contract.harness import (
     SupportQuery,
 )
 from treadle.contract.store import Binding, OpenTurn
+from treadle.failpoints import failpoint
 from treadle.harness.codex import machine
 from treadle.harness.codex.classify import client_closed
 from treadle.harness.codex.finish import Finisher, TurnRecord
@@ -123,6 +124,9 @@ class _Attempt:
         self._is_beyond_proof = False
         """Whether a turn was sent on a thread where nobody can look for it (spec D-39, INV-10)."""
 
+        self._is_second_try = False
+        """Whether the thread had the message and showed nothing that was done about it."""
+
         self._began_s = services.clock.monotonic()
 
     async def run(self) -> AttemptResult:
@@ -145,7 +149,7 @@ class _Attempt:
         if codex_provider(params.model) is None:
             await services.sign_in.require(client, params.agent_id)
         binding = await services.store.bindings.get(params.session.id)
-        holds_prompt = False
+        unfit_because: str | None = None
         if binding is not None:
             recovered = await Recovery(services, params, self._emit).settle(client, binding)
             binding = recovered.binding
@@ -153,19 +157,22 @@ class _Attempt:
             if ours and not recovered.goes_on:
                 # This run's own first attempt: it is never sent a second time (INV-9, INV-10).
                 return await self._first_attempt_counts(client, recovered)
-            holds_prompt = ours
+            self._is_second_try = ours
+            unfit_because = recovered.unfit_because if ours else None
         gathered = await gather(
             services, params, supports_inject=client.info.version >= HISTORY_FLOOR
         )
-        projected = await project(services, params, gathered, binding)
-        if holds_prompt and not projected.turn.fresh_thread:
+        projected = await project(services, params, gathered, binding, unfit_because=unfit_because)
+        if self._is_second_try and not projected.turn.fresh_thread:
             projected = replace(projected, prompt_text="")  # a turn without input answers it
         if params.abort.aborted:
             self._step(machine.CancelAsked())
             return AttemptResult(outcome=Outcome.STOPPED, text="", aborted=True)
         self._step(machine.PromptReady())
+        failpoint("S3")
         opener = ThreadOpener(services, params, client, gathered)
         opened = await opener.open(binding, projected)
+        failpoint("S4")
         sent = await self._on_thread(client, gathered, opened)
         if isinstance(sent, Binding):
             opened = await opener.fresh(replace(opened, binding=sent), OVERFLOWED)
@@ -277,7 +284,7 @@ class _Attempt:
         turn = OpenTurn(
             run_id=params.run_id,
             client_message_id=params.client_message_id,
-            replayed=not opened.projected.prompt_text,
+            replayed=self._is_second_try,
             transient=opened.transient,
             unwritten_prompt=unwritten,
         )

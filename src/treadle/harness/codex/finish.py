@@ -16,6 +16,7 @@ from treadle.contract.harness import AttemptParams, AttemptResult, Emit
 from treadle.contract.hook import AgentEnd
 from treadle.contract.inbox import Settlement
 from treadle.contract.store import Binding, ContextReport, TranscriptSnapshot
+from treadle.failpoints import failpoint
 from treadle.harness.codex.classify import classification_of, client_closed
 from treadle.harness.codex.mirror import passed_by_hooks
 from treadle.harness.codex.opening import Opened
@@ -140,6 +141,7 @@ class Finisher:
         await self._tell_engine(
             _Before.of(record.gathered), turn, result, mirrored=mirrored.written
         )
+        failpoint("S13")
         await self._save_report(record, result)
         await self._put_away(record, result)
         emit(

@@ -9,6 +9,7 @@ Source: decision 3; reliability section 1 (recovery table), F5, F6, F7; spec D-5
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from treadle.contract.harness import AttemptParams, AttemptResult, Emit
 from treadle.contract.inbox import Settlement
@@ -29,6 +30,9 @@ from treadle.projection.items import TurnProjection, TurnScope
 
 ADDITION_LOST = "dropped by native compaction"
 """In place of a hash: equal to none, so that the addition is given again."""
+
+INTERRUPTED: Final = "interrupted"
+"""How a turn ended that was stopped: also where Treadle ended, and Codex with it."""
 
 NOT_SENT = "This message did not reach the model: Treadle or Codex stopped before it was taken."
 UNKNOWN = (
@@ -62,8 +66,14 @@ class Recovered:
         The one case in which a turn that reached the thread may be tried once more, and only once
         (spec S-09, INV-10). The end of Treadle interrupts a turn, so that says nothing.
         """
-        untouched = not self.has_output and self.turn_ended in {None, "interrupted"}
+        untouched = not self.has_output and self.turn_ended in {None, INTERRUPTED}
         return self.reached_thread and untouched and not self.replayed
+
+    @property
+    def unfit_because(self) -> str | None:
+        """Why the second try needs a fresh thread; None where the thread can be asked to answer."""
+        was_stopped = self.goes_on and self.turn_ended == INTERRUPTED
+        return "it says that the user stopped the turn on purpose" if was_stopped else None
 
 
 class Recovery:

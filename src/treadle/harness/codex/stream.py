@@ -15,6 +15,7 @@ import anyio
 
 from treadle.contract.harness import AttemptParams, Emit
 from treadle.contract.tool import ToolCall
+from treadle.failpoints import failpoint
 from treadle.harness.codex import launch, machine
 from treadle.harness.codex.compaction_hooks import telling_hooks
 from treadle.harness.codex.effort import effort_for_wire
@@ -31,7 +32,7 @@ from treadle.model.errors import RemoteProtocolError, RpcError, RpcTimeout, Wire
 from treadle.model.ids import ThreadId, TurnId
 from treadle.model.json import JsonObject, JsonValue
 from treadle.model.question import Answer, Verdict
-from treadle.model.turn import Notice, QuestionOpened, QuestionResolved, RunEvent
+from treadle.model.turn import MessageSent, Notice, QuestionOpened, QuestionResolved, RunEvent
 from treadle.observe import bind, emit
 from treadle.projection.items import TurnProjection, TurnScope
 from treadle.protocol.faults import Fault, fault_of
@@ -119,8 +120,16 @@ class TurnStream:
         """
         async with self._client.subscribe(self._thread_id) as stream:
             with self._client.serve(self._handlers(), thread_id=self._thread_id):
+                failpoint("S6")
                 answer = await self._client.request("turn/start", self._turn_params())
+                failpoint("S7")
                 turn_id = _turn_id(answer)
+                await self._emit(
+                    MessageSent(
+                        run_id=self._params.run_id,
+                        client_message_id=self._params.client_message_id,
+                    )
+                )
                 commands = self._step(machine.TurnAccepted(turn_id=turn_id))
                 with bind(turn_id=turn_id):
                     emit("turn.started")
@@ -172,7 +181,9 @@ class TurnStream:
             self._step(machine.ItemSeen())
             for event in self._worth_telling(projection.feed(got.method, got.params())):
                 await tell(event)
+            failpoint("S8")
             if projection.end is not None and projection.turn_id is not None:
+                failpoint("S9")
                 if self._goes_again(projection):
                     return None
                 self._step(
