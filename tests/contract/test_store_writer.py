@@ -59,6 +59,13 @@ class Recorder:
     def tidy(self) -> None:
         """Nothing to tidy."""
 
+    @property
+    def log_bytes(self) -> int:
+        return 0
+
+    def leave_file(self) -> None:
+        self._note("leave file")
+
     def close(self) -> None:
         self._note("close")
 
@@ -166,6 +173,21 @@ async def test_after_damage_nothing_is_written_any_more() -> None:
 
     assert await outcomes(connection, "a") == [damaged]
     assert connection.calls.count("begin") == 1
+    assert connection.calls[-2:] == ["leave file", "close"]
+
+
+async def test_damage_that_a_reader_found_stops_the_writer_too() -> None:
+    """RS27: nothing is put into the damaged file any more, not even at the end."""
+    damaged = StoreDamaged("page")
+    connection = Recorder()
+    connection.go.set()
+    writer = Writer(connection, current_token())
+    writer.refuse(damaged)
+    with pytest.raises(StoreDamaged):
+        await writer.write(job("late"))
+    await writer.stop()
+    assert writer.fault is damaged
+    assert connection.calls == ["leave file", "close"]
 
 
 async def test_a_job_cancelled_in_line_never_runs() -> None:

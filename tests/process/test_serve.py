@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable
@@ -300,3 +301,29 @@ async def test_a_state_directory_with_a_long_path_is_served_and_used(program: Pr
     async with serving(program, "--offline"):
         assert await program.answer("run", "say exactly: deep down") == "deep down"
     assert len(os.fsencode(program.state)) > 107
+
+
+async def test_a_damaged_store_ends_the_server_in_seconds_and_is_left_alone(
+    program: Program,
+) -> None:
+    """RS27: exit 74 with the path, at start and while it runs; nothing more is written."""
+    database = program.state / "treadle.sqlite3"
+    for number in range(3):
+        await program.run("run", "--offline", f"Message {number} fills some pages. " * 200)
+    async with serving(program, "--offline") as server:
+        with database.open("r+b") as file:
+            for page in range(2, database.stat().st_size // 4096, 2):
+                file.seek(page * 4096)
+                file.write(random.Random(page).randbytes(200))
+        damaged = database.read_bytes()
+        code, out, _ = await ended(server)
+    refused = json.loads(out)["error"]
+    assert (code, refused["code"]) == (74, "store.damaged")
+    assert str(database) in refused["message"]
+    assert database.read_bytes() == damaged
+    again = await program.run("serve", "--socket", "--offline", exit_code=74)
+    assert str(database) in again.stderr.decode()
+    before = files(program.state)
+    await program.run("status", exit_code=3)
+    assert files(program.state) == before
+    assert database.read_bytes() == damaged

@@ -16,10 +16,12 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import apsw
 import pytest
 
 from treadle.clock import RandomIds, SystemClock
+from treadle.contract.events import NewEvent
 from treadle.contract.store import Claim, SessionRecord
 from treadle.model.errors import (
     MigrationNeeded,
@@ -28,7 +30,7 @@ from treadle.model.errors import (
     StoreError,
     StoreFull,
 )
-from treadle.model.ids import AgentId, RunId, SessionKey
+from treadle.model.ids import AgentId, RunId, SessionKey, StreamId
 from treadle.model.message import NewEntry, user_message
 from treadle.store import open as store_open
 from treadle.store.driver import Migration, load_migrations
@@ -45,6 +47,7 @@ import sys
 from pathlib import Path
 import anyio
 from treadle.clock import RandomIds, SystemClock
+from treadle.contract.events import NewEvent
 from treadle.contract.store import Claim
 from treadle.model.ids import AgentId, RunId, SessionKey
 from treadle.model.message import NewEntry, user_message
@@ -176,6 +179,33 @@ async def test_damage_found_while_running_stops_all_writes(path: Path) -> None:
         with pytest.raises(StoreDamaged):
             await store.sessions.update(KEY, title="T")
         assert (await store.check()).faults != ()
+
+
+async def test_a_look_finds_damage_that_nobody_reads(path: Path) -> None:
+    """RS27: and then the file is left as it is, although the log holds what was written."""
+    async with open_store(path, clock=CLOCK, ids=RandomIds(CLOCK)) as store:
+        await store.look()
+        await store.sessions.update(KEY, title="kept in the log")
+        damage_pages(path, 8)
+        damaged = path.read_bytes()
+        with pytest.raises(StoreDamaged, match=str(path)):
+            await store.look()
+        assert store.fault is not None
+        with pytest.raises(StoreDamaged):
+            await store.sessions.update(KEY, title="T")
+    assert path.read_bytes() == damaged
+    with pytest.raises(StoreDamaged):
+        async with open_store(path, clock=CLOCK, ids=RandomIds(CLOCK)):
+            pass
+    assert path.read_bytes() == damaged
+
+
+def damage_pages(path: Path, every: int) -> None:
+    """Write 200 random bytes over the beginning of every n-th page."""
+    with path.open("r+b") as file:
+        for page in range(2, path.stat().st_size // 4096, every):
+            file.seek(page * 4096)
+            file.write(random.Random(page).randbytes(200))
 
 
 @pytest.mark.parametrize("content", [b"not a database at all" * 500, b"SQLite format 3\0", b"x"])
@@ -408,8 +438,11 @@ async def test_a_store_that_was_replaced_is_not_written_any_more(path: Path) -> 
         assert path.read_bytes() == before
 
 
-async def test_the_log_shrinks_once_a_foreign_reader_ends(path: Path) -> None:
+async def test_the_log_shrinks_once_a_foreign_reader_ends(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """RS28: nothing is lost or blocked meanwhile, and `check` tells how large the log is."""
+    caplog.set_level("INFO", logger="treadle")
     async with open_store(path, clock=CLOCK, ids=RandomIds(CLOCK), synchronous="NORMAL") as store:
         _, claim = await filled(store, 1)
         reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
@@ -422,11 +455,48 @@ async def test_the_log_shrinks_once_a_foreign_reader_ends(path: Path) -> None:
 
         await write("held", 70)
         assert (await store.check()).wal_bytes > 64 * 1024 * 1024
+        assert store.log_bytes > 64 * 1024 * 1024
         reader.close()
         await write("free", 3)
         check = await store.check()
+        assert store.log_bytes <= 64 * 1024 * 1024
     assert check.wal_bytes <= 64 * 1024 * 1024
     assert check.faults == ()
+    assert events_in(caplog) == ["store.log_grown", "store.log_shrunk"]
+
+
+def events_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the log's events about the size of the store's own log."""
+    told = [str(record.__dict__.get("event")) for record in caplog.records]
+    return [event for event in told if event.startswith("store.log_")]
+
+
+@pytest.mark.slow
+async def test_fifty_thousand_writes_go_on_while_a_reader_stays(
+    path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """RS28: the log stays below 64 MiB, or there is a warning; it recovers when the reader ends."""
+    stream = StreamId(KEY)
+    async with open_store(path, clock=CLOCK, ids=RandomIds(CLOCK)) as store:
+        reader = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        reader.execute("BEGIN; SELECT count(*) FROM entries")
+
+        async def write() -> None:
+            event = NewEvent(type="notice", data={"text": "x" * 50})
+            await store.driver.write(lambda c: store.events.add(c, stream, [event]), durable=False)
+
+        for _ in range(100):
+            async with anyio.create_task_group() as group:
+                for _ in range(500):
+                    group.start_soon(write)
+        grown = store.log_bytes > 64 * 1024 * 1024
+        reader.close()
+        await write()
+        await write()
+        assert store.log_bytes < 64 * 1024 * 1024
+        assert store.events.head(stream).seq >= 50_000
+        assert (await store.check()).faults == ()
+    assert ("store.log_grown" in events_in(caplog)) == grown
 
 
 async def test_the_log_stays_small_while_much_is_written(path: Path) -> None:

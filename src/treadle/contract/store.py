@@ -19,6 +19,7 @@ from treadle.contract.children import ChildRegistry
 from treadle.contract.events import EventStore
 from treadle.contract.inbox import Inbox, Settlement
 from treadle.contract.outbox import EngineOutbox
+from treadle.model.errors import StoreDamaged
 from treadle.model.ids import AgentId, EntryId, RunId, SessionId, SessionKey, ThreadId, TurnId
 from treadle.model.json import JsonObject
 from treadle.model.message import Entry, Message, NewEntry
@@ -457,3 +458,17 @@ class Store(Protocol):
     @property
     def children(self) -> ChildRegistry:
         """Child processes."""
+
+    @property
+    def fault(self) -> StoreDamaged | None:
+        """Why nothing is written any more; None while nothing is known to be damaged (RS27)."""
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the log that has not been put into the database; it grows while a reader stays.
+
+        Source: RS28.
+        """
+
+    async def look(self) -> None:
+        """Look for damage for a moment, each time a little further. Raises: StoreDamaged."""

@@ -6,10 +6,11 @@ mean. Source: RS26, INV-17, INV-23.
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -24,7 +25,13 @@ from treadle.gateway.connection import Connection
 from treadle.gateway.dispatch import Dispatcher
 from treadle.gateway.frames import HELLO_BYTES, LineReader
 from treadle.gateway.place import SOCKET_FILE, listening_socket, peer_uid
-from treadle.model.errors import Draining, OwnerRefused, StateDirectoryRefused
+from treadle.model.errors import (
+    Draining,
+    OwnerRefused,
+    StateDirectoryRefused,
+    StoreDamaged,
+    StoreError,
+)
 from treadle.model.json import JsonObject, JsonValue
 from treadle.observe import emit
 from treadle.runtime.handle import RunHandle
@@ -38,6 +45,9 @@ MAX_CLIENTS: Final = 128
 
 ACCEPT_AGAIN_S: Final = 0.5
 """Seconds until the next try where no client could be let in (no descriptors left)."""
+
+LOOK_EVERY_S: Final = 20
+"""Seconds between two looks for damage: a damaged store is told of within 60 (RS27)."""
 
 LAST_WORDS_S: Final = 5.0
 """Seconds that clients get for what is stored of their streams when the gateway ends."""
@@ -70,6 +80,8 @@ class Gateway:
         self._clients: set[Connection] = set()
         self._stop_asked = anyio.Event()
         self._is_accepting = is_accepting
+        self.fault: StoreDamaged | None = None
+        """Why it has to end at once; None while nothing is known to be damaged."""
 
     @property
     def identity(self) -> Identity:
@@ -82,8 +94,25 @@ class Gateway:
         self._stop_asked.set()
 
     async def stop_asked(self) -> None:
-        """Wait until somebody asks it to stop."""
+        """Wait until somebody asks it to stop, or it has to (`fault`)."""
         await self._stop_asked.wait()
+
+    async def watch_store(self) -> None:
+        """Stop as soon as the store is known to be damaged, and look for that; a task of its own.
+
+        Source: RS27, not a paralysed process (#126821).
+        """
+        store = self._runtime.store
+        for second in itertools.count(1):
+            await anyio.sleep(1)
+            if second % LOOK_EVERY_S == 0:
+                with suppress(StoreError):  # damage is kept as the store's fault; others pass
+                    await store.look()
+            if store.fault is not None:
+                emit("store.damaged", cause=store.fault)
+                self.fault = store.fault
+                self.ask_to_stop()
+                return
 
     async def drain(self, within_s: float | None) -> bool:
         """Take no more messages and wait for the runs there are; False if some are left.
@@ -127,6 +156,8 @@ class Gateway:
 
     async def submit(self, request: asked.Submit) -> tuple[RunHandle, JsonObject]:
         """Accept a message; see `Dispatcher.submit`. Raises besides: Draining."""
+        if self.fault is not None:
+            raise self.fault
         if not self._is_accepting:
             raise Draining(next_step="Try again in a moment; the message was not accepted.")
         return await self._dispatcher.submit(request)
@@ -173,7 +204,14 @@ class Gateway:
             "up_s": round(self._clock.now() - self._identity.started_at, 3),
             "clients": len(self._clients),
             "runs": runs,
-            "health": self._runtime.health(),
+            "health": {**self._runtime.health(), "store": self._store()},
+        }
+
+    def _store(self) -> JsonObject:
+        store = self._runtime.store
+        return {
+            "fault": None if store.fault is None else store.fault.message,
+            "log_bytes": store.log_bytes,
         }
 
     def _stop(self) -> JsonObject:
@@ -209,6 +247,7 @@ async def open_gateway(
     failure: Exception | None = None
     async with anyio.create_task_group() as group:
         group.start_soon(_let_in, listener, gateway, group)
+        group.start_soon(gateway.watch_store)
         emit("gateway.started", role=identity.role)
         try:
             yield gateway

@@ -5,6 +5,7 @@ Knows nothing of who owns the state directory: one process at a time is its call
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,6 +18,7 @@ from anyio.lowlevel import current_token
 
 from treadle.clock import Clock, Ids
 from treadle.contract.store import Store
+from treadle.model.errors import StoreDamaged
 from treadle.store.bindings import SqlBindings
 from treadle.store.branches import SqlLives
 from treadle.store.check import StoreCheck, check_store
@@ -34,6 +36,9 @@ from treadle.store.writer import Writer
 
 T = TypeVar("T")
 
+LOOK_S: Final = 0.5
+"""Seconds that one look for damage takes at most; the next one goes on with the next table."""
+
 READ_THREADS: Final = 4
 """Reads at the same time on worker threads; more would only share the same cores."""
 
@@ -45,6 +50,17 @@ class SqliteDriver(Driver):
         self._writer = writer
         self._readers = readers
         self._threads = anyio.CapacityLimiter(READ_THREADS)
+        self._looked_at = ""
+
+    @property
+    def fault(self) -> StoreDamaged | None:
+        """Why nothing is written any more; None as long as all is well."""
+        return self._writer.fault
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the log that has not been put into the database."""
+        return self._writer.log_bytes
 
     async def write(self, job: Callable[[Connection], T], *, durable: bool = True) -> T:
         """See `Driver`."""
@@ -52,12 +68,37 @@ class SqliteDriver(Driver):
 
     async def read(self, job: Callable[[SqliteConnection], T]) -> T:
         """See `Driver`."""
-        read = partial(self._readers.read, job)
+        read = partial(self._read, job, one_view=True)
         return await anyio.to_thread.run_sync(read, limiter=self._threads)
 
     def read_now(self, job: Callable[[SqliteConnection], T]) -> T:
         """See `Driver`."""
-        return self._readers.read(job, one_view=False)
+        return self._read(job, one_view=False)
+
+    def _read(self, job: Callable[[SqliteConnection], T], *, one_view: bool) -> T:
+        try:
+            return self._readers.read(job, one_view=one_view)
+        except StoreDamaged as error:
+            self._writer.refuse(error)
+            raise
+
+    async def look(self) -> None:
+        """See `Store`. Cancel: the look is finished all the same, and its finding kept."""
+        await anyio.to_thread.run_sync(self._look, limiter=self._threads, abandon_on_cancel=True)
+
+    def _look(self) -> None:
+        tables = [str(row[0]) for row in self.read_now(lambda c: c.rows("tables_with_pages"))]
+        behind = [one for one in tables if one > self._looked_at]
+        until = time.monotonic() + LOOK_S
+        for table in [*behind, *(one for one in tables if one not in behind)]:
+            try:
+                self._readers.look(table, until - time.monotonic())
+            except StoreDamaged as error:
+                self._writer.refuse(error)
+                raise
+            self._looked_at = table
+            if time.monotonic() > until:
+                return
 
 
 class SqliteStore(Store):
@@ -136,6 +177,20 @@ class SqliteStore(Store):
     def children(self) -> SqlChildren:
         """Child processes."""
         return self._children
+
+    @property
+    def fault(self) -> StoreDamaged | None:
+        """See `Store`."""
+        return self._driver.fault
+
+    @property
+    def log_bytes(self) -> int:
+        """See `Store`."""
+        return self._driver.log_bytes
+
+    async def look(self) -> None:
+        """See `Store`; tables are taken in turn, on a connection that remembers no page."""
+        await self._driver.look()
 
     async def check(self) -> StoreCheck:
         """Check the whole store and count what is in it; reads all of it, changes nothing."""

@@ -41,6 +41,9 @@ APPLICATION_ID: Final = 0x54524431
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long a write waits for another process (reliability, fault matrix: busy 10 s)."""
 
+PAGE_BYTES: Final = 4096
+"""Size of a page, SQLite's own choice for a new file."""
+
 CHECKPOINT_PAGES: Final = 1000
 """Write-ahead log pages from which the writer copies them into the database (4 MiB)."""
 
@@ -82,6 +85,7 @@ class SqliteConnection:
         self._durably: Synchronous = synchronous
         self._now: Synchronous | None = None
         self._wal_pages = 0
+        self._log_has_grown = False
         raw.set_wal_hook(self._on_commit)
 
     def rows(self, query: str, **params: SqlValue) -> list[Row]:
@@ -162,6 +166,20 @@ class SqliteConnection:
         if self._wal_pages >= CHECKPOINT_PAGES:
             with contextlib.suppress(apsw.Error):
                 self._raw.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        has_grown = self.log_bytes > WAL_LIMIT_BYTES
+        if has_grown != self._log_has_grown:
+            self._log_has_grown = has_grown
+            emit("store.log_grown" if has_grown else "store.log_shrunk", size_bytes=self.log_bytes)
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the log after the last commit; from any thread."""
+        return self._wal_pages * PAGE_BYTES
+
+    def leave_file(self) -> None:
+        """See `WriteConnection`: what the log holds stays there, for whoever repairs the file."""
+        with contextlib.suppress(apsw.Error):
+            self._raw.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     def close(self) -> None:
         """See `WriteConnection`."""
@@ -201,6 +219,15 @@ class ReaderPool:
             return job(connection)
         finally:
             self._give_back(connection)
+
+    def look(self, table: str, limit_s: float) -> None:
+        """Check a table on a connection that remembers no page. Raises: StoreDamaged."""
+        connection = self._open()
+        try:
+            with faults(self._path, connection._raw):
+                _check_pages(connection._raw, self._path, limit_s, table)
+        finally:
+            connection.close()
 
     def close(self) -> None:
         """Close what is idle; what is in use closes when it is given back."""
@@ -263,12 +290,6 @@ def open_writer(
         connection.close()
         raise
     return connection
-
-
-def integrity(connection: SqliteConnection, limit: int) -> list[str]:
-    """Return what SQLite's whole check finds, at most `limit` lines; empty if all is well."""
-    found = [str(row[0]) for row in connection.script(f"PRAGMA integrity_check({int(limit)})")]
-    return [] if found == ["ok"] else found
 
 
 def library_version() -> str:
@@ -410,7 +431,9 @@ def _still_fits(raw: apsw.Connection, version: int, known: int) -> bool:
     return all(phases.get(number) == "pre" for number in range(known + 1, version + 1))
 
 
-def _check_pages(raw: apsw.Connection, path: Path, limit_s: float) -> None:
+def _check_pages(
+    raw: apsw.Connection, path: Path, limit_s: float, table: str | None = None
+) -> None:
     """Check the pages for at most this long; the doctor's check has no such limit.
 
     `quick_check` may itself raise on a damaged page (reliability, F12), which is an answer too.
@@ -418,7 +441,8 @@ def _check_pages(raw: apsw.Connection, path: Path, limit_s: float) -> None:
     end = time.monotonic() + limit_s
     raw.set_progress_handler(lambda: time.monotonic() > end, _PROGRESS_STEPS)
     try:
-        found = raw.execute("PRAGMA quick_check(1)").get
+        which = "1" if table is None else apsw.format_sql_value(table)
+        found = raw.execute(f"PRAGMA quick_check({which})").get
     except apsw.InterruptError:
         return
     finally:

@@ -65,6 +65,13 @@ class WriteConnection(Connection, Protocol):
     def tidy(self) -> None:
         """Do what is due between transactions; never raises."""
 
+    @property
+    def log_bytes(self) -> int:
+        """Size of the log that is not in the file yet; from any thread."""
+
+    def leave_file(self) -> None:
+        """Change the file itself no more, not even at the end; never raises."""
+
     def close(self) -> None:
         """Close it."""
 
@@ -124,6 +131,20 @@ class Writer:
             raise job.error
         return cast("T", job.value)  # the job's own value; the line holds jobs of all types
 
+    @property
+    def fault(self) -> StoreDamaged | None:
+        """Why nothing is written any more; None as long as all is well."""
+        return self._fault
+
+    @property
+    def log_bytes(self) -> int:
+        """Size of the log after the last commit."""
+        return self._connection.log_bytes
+
+    def refuse(self, fault: StoreDamaged) -> None:
+        """Write nothing more, since a reader found damage. From any thread."""
+        self._fault = self._fault or fault
+
     async def stop(self) -> None:
         """Do what stands in line, close the connection, and end. Raises: StoreBusy."""
         self._stopping = True
@@ -138,8 +159,11 @@ class Writer:
             while group := self._next_group():
                 self._run_group(group)
                 self._tell(group)
-                self._connection.tidy()
+                if self._fault is None:
+                    self._connection.tidy()
         finally:
+            if self._fault is not None:
+                self._connection.leave_file()
             self._connection.close()
 
     def _next_group(self) -> list[_Job]:

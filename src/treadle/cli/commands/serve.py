@@ -47,6 +47,8 @@ def serve(invocation: Invocation, socket: bool, offline: bool, as_json: bool) ->
             stop.gently(gently)
             _say_ready(invocation, owned, as_json=as_json)
             await owned.gateway.stop_asked()
+            if owned.gateway.fault is not None:
+                raise owned.gateway.fault
             await owned.gateway.drain(owned.runtime.settings.deadlines.shutdown_s)
         return 0
 

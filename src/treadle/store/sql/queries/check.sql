@@ -26,3 +26,6 @@ SELECT thread_id, ordinal, content_hash, chain FROM thread_held ORDER BY thread_
 
 -- entries_without_words: Count entries that the index over words lacks.
 SELECT count(*) FROM entries WHERE seq NOT IN (SELECT id FROM entry_words_docsize);
+
+-- tables_with_pages: List the tables that have pages of their own.
+SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 ORDER BY name;
