@@ -1354,10 +1354,14 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/process/test_inbox_kills.py::test_accepted_messages_outlive_the_process_and_are_answered_in_their_order",
     ],
     "RS03": [
+        "tests/contract/test_store_inbox.py::test_the_same_id_again_is_the_same_message_and_its_end",
         "tests/process/test_inbox_kills.py::test_a_message_stored_and_not_acknowledged_is_answered_without_coming_again",
     ],
     "RS04": [
         "tests/turn/test_answer_stands.py::test_the_newest_message_is_refused_where_too_many_wait",
+    ],
+    "RS05": [
+        "tests/contract/test_store_inbox.py::test_the_end_stands_with_the_entries_or_neither_does",
     ],
     "RS06": [
         "tests/process/test_inbox_kills.py::test_sigterm_lets_the_running_turn_end_and_keeps_what_waits",

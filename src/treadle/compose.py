@@ -117,7 +117,8 @@ async def open_runtime(
     `tools` and `hooks` are the caller's own. The app-server is started by the first run that needs
     it, as the verified binary, unless `open_link` opens another one. `role` is what others read of
     the owner of the state directory. `resume` takes up the messages that an earlier process
-    accepted and did not bring to an end; without it they wait on.
+    accepted and did not bring to an end; without it those of a session wait for the next one of
+    that session, and go before it.
 
     Raises: ConfigError with every fault, StateDirectoryRefused when the state directory is unsafe
     or another process owns it, StoreError. Cancel: as at the end; running turns are interrupted.
@@ -236,7 +237,7 @@ async def open_owned(
             clock=clock,
             open_link=open_link,
             role=role,
-            resume=accepts,
+            resume=role == "serve",  # others end soon: they take up those of their own session
         ) as runtime,
         open_gateway(runtime, identity, clock, is_accepting=accepts) as gateway,
     ):

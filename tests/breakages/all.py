@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from tests.breakages.breakage import Breakage
 from tests.breakages.children import CHILDREN
+from tests.breakages.durable import DURABLE
 from tests.breakages.engine import ENGINE
 from tests.breakages.lives import LIVES
 from tests.breakages.projection import PROJECTION
 from tests.breakages.surroundings import SURROUNDINGS
 from tests.breakages.turn import TURN
 
-BREAKAGES: tuple[Breakage, ...] = (*SURROUNDINGS, *CHILDREN, *ENGINE, *LIVES, *PROJECTION, *TURN)
+BREAKAGES: tuple[Breakage, ...] = (
+    *SURROUNDINGS,
+    *CHILDREN,
+    *DURABLE,
+    *ENGINE,
+    *LIVES,
+    *PROJECTION,
+    *TURN,
+)

@@ -161,13 +161,25 @@ class KillRig:
         return [(one["prompt"], one["texts"]) for one in map(json.loads, lines)]
 
     def started(
-        self, *, failpoints: str = "", settings: Mapping[str, JsonValue] | None = None
+        self,
+        *,
+        failpoints: str = "",
+        settings: Mapping[str, JsonValue] | None = None,
+        resumes: bool = True,
     ) -> AbstractAsyncContextManager[Child]:
-        """Start Treadle and wait until it is open; at the end of the block it is gone.
+        """Start Treadle; at the end of the block it is gone.
 
-        `settings` are those of `deadlines`.
+        `settings` are those of `deadlines`; without `resumes` it opens as a short command does.
         """
-        return _started(self, failpoints, dict(settings or {}))
+        plan = _Plan(
+            root=str(self.world.root),
+            base_url=self.world.base_url,
+            codex=str(self.codex),
+            engine=self.engine,
+            deadlines=dict(settings or {}),
+            resumes=resumes,
+        )
+        return _started(plan, failpoints)
 
     def rows(self) -> list[Row]:
         """Return the inbox as it is stored, in order of acceptance."""
@@ -209,16 +221,7 @@ def _text(content: JsonValue) -> str:
 
 
 @asynccontextmanager
-async def _started(
-    rig: KillRig, failpoints: str, deadlines: dict[str, JsonValue]
-) -> AsyncIterator[Child]:
-    plan = _Plan(
-        root=str(rig.world.root),
-        base_url=rig.world.base_url,
-        codex=str(rig.codex),
-        engine=rig.engine,
-        deadlines=deadlines,
-    )
+async def _started(plan: _Plan, failpoints: str) -> AsyncIterator[Child]:
     environ = {
         **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
         "PYTHONPYCACHEPREFIX": str(COMPILED),
@@ -262,6 +265,7 @@ class _Plan:
     codex: str
     engine: str
     deadlines: dict[str, JsonValue]
+    resumes: bool
 
 
 class _Journal(RecordingEngine):
@@ -298,7 +302,10 @@ async def _child(plan: _Plan) -> None:
     }
     async with (
         open_runtime(
-            state_dir=world.state, overrides=overrides, engines={"journal": engine}
+            state_dir=world.state,
+            overrides=overrides,
+            engines={"journal": engine},
+            resume=plan.resumes,
         ) as runtime,
         anyio.create_task_group() as group,
     ):

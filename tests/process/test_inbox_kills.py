@@ -120,6 +120,19 @@ async def test_a_message_stored_and_not_acknowledged_is_answered_without_coming_
     assert len(model.requests) == 1
 
 
+async def test_a_full_disk_refuses_the_message_and_keeps_nothing_of_it(
+    rig: KillRig, model: ScriptedModel
+) -> None:
+    """Reliability matrix, disk full: no acknowledgement; the same id works later."""
+    async with rig.started(failpoints="S1-before-commit=error:StoreFull@1") as child:
+        refused = await child.send("FIRST", id="1")
+        assert (refused["told"], refused["code"]) == ("refused", "storage_full")
+        assert (await child.send("FIRST", id="1"))["told"] == "accepted"
+        assert (await child.end("1"))["text"] == "ANSWER to FIRST"
+    assert rig.states() == {"1": "answered"}
+    assert len(model.requests) == 1
+
+
 # ------------------------------------------------------------------------------- kill of Treadle
 
 
@@ -294,6 +307,26 @@ async def test_a_message_that_is_taken_up_again_sees_nothing_of_a_later_one(
     for prompt, texts in rig.assemblies():
         later = {"FIRST": ("SECOND", "THIRD"), "SECOND": ("THIRD",)}.get(prompt, ())
         assert not [text for text in texts if any(mark in text for mark in later)], prompt
+
+
+async def test_a_command_answers_first_what_its_session_still_waits_for(
+    rig: KillRig, model: ScriptedModel
+) -> None:
+    """INV-3: one that ends soon takes up its own session's messages and leaves the others'."""
+    with silent(model):
+        async with rig.started() as child:
+            await child.send("ELSEWHERE", id="0", session="other")
+            await child.send("FIRST", id="1")
+            await model.wait_for_requests(2, within_s=60)
+            await child.send("SECOND", id="2")
+            child.kill()
+            await child.ended()
+    async with rig.started(resumes=False) as child:
+        await child.send("THIRD", id="3")
+        assert (await child.end("3"))["text"] == "ANSWER to THIRD"
+    answered = dict.fromkeys("123", "answered")
+    assert rig.states() == {"0": "running", **answered}
+    assert said(rig, "user") == ["ELSEWHERE", "FIRST", "SECOND", "THIRD"]
 
 
 # ------------------------------------------------------------------------------------------ drain

@@ -13,7 +13,7 @@ import pytest
 from tests.turn.rig import TURN_S, Rig
 from treadle.model.errors import QueueFull, StoreFull
 from treadle.model.turn import Outcome, TurnStarted
-from treadle.runtime.service import WAITING_MOST
+from treadle.runtime.intake import WAITING_MOST
 from treadle.testing.engine import RecordingEngine
 
 pytestmark = pytest.mark.anyio

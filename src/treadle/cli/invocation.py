@@ -110,4 +110,5 @@ class Invocation:
             offline=offline,
             tools=tools,
             stderr_level=self.stderr_level(),
+            resume=False,
         )

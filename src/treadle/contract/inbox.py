@@ -9,7 +9,9 @@ Source: reliability section 1, INV-1…INV-3, INV-6, INV-9, INV-10.
 | accepted | its run begins | running |
 | accepted | its sender takes it back before that | cancelled |
 | accepted | it is refused for good before its run begins | failed |
+| accepted | a later run finds what became of its turn | answered, failed, cancelled, unknown |
 | running | the run ends | answered, failed, cancelled, unknown |
+| running | its run begins once more, in a later process | running |
 | running | the run ends and nothing of it reached the thread | accepted |
 """
 
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
+from treadle.model.errors import MessageConflict
 from treadle.model.ids import RunId, SessionId, SessionKey
 from treadle.model.json import JsonObject, digest
 from treadle.model.turn import Outcome
@@ -48,12 +51,8 @@ FINAL: Final = frozenset({
 })
 
 NEXT: Final[dict[MessageState, frozenset[MessageState]]] = {
-    MessageState.ACCEPTED: frozenset({
-        MessageState.RUNNING,
-        MessageState.CANCELLED,
-        MessageState.FAILED,
-    }),
-    MessageState.RUNNING: FINAL | {MessageState.ACCEPTED},
+    MessageState.ACCEPTED: FINAL | {MessageState.RUNNING},
+    MessageState.RUNNING: FINAL | {MessageState.RUNNING, MessageState.ACCEPTED},
     **dict.fromkeys(FINAL, frozenset()),
 }
 """The states that may follow each; from a final one none."""
@@ -158,5 +157,19 @@ class Inbox(Protocol):
     async def unfinished(self) -> tuple[InboxMessage, ...]:
         """Return all messages without an end in order of acceptance."""
 
+    def unfinished_of(self, session_key: SessionKey) -> tuple[InboxMessage, ...]:
+        """Return those of one session; a short read."""
+
     def find(self, session_key: SessionKey, client_message_id: str) -> InboxMessage | None:
         """Return the message that a sender gave this id, or None; a short read."""
+
+
+def message_conflict(session_key: str, client_message_id: str) -> MessageConflict:
+    """Return the error for another message under an id that is taken (INV-2)."""
+    return MessageConflict(
+        f"message id {client_message_id!r} of session {session_key!r} names another message;"
+        " this one was not accepted",
+        next_step="Send it under an id of its own.",
+        session=session_key,
+        client_message_id=client_message_id,
+    )

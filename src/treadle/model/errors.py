@@ -489,14 +489,3 @@ def _kinds(kind: type[TreadleError]) -> Iterator[type[TreadleError]]:
     yield kind
     for below in kind.__subclasses__():
         yield from _kinds(below)
-
-
-def message_conflict(session_key: str, client_message_id: str) -> MessageConflict:
-    """Return the error for another message under an id that is taken (INV-2)."""
-    return MessageConflict(
-        f"message id {client_message_id!r} of session {session_key!r} names another message;"
-        " this one was not accepted",
-        next_step="Send it under an id of its own.",
-        session=session_key,
-        client_message_id=client_message_id,
-    )

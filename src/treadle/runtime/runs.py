@@ -71,6 +71,14 @@ class RunServices:
     choosing: Choosing
 
 
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A run that is over and whose message has no end: the store did not take it."""
+
+    settlement: Settlement | None
+    """Its end; None where the entries of its turn are not written either (INV-6)."""
+
+
 class Runs:
     """Carries runs out."""
 
@@ -80,8 +88,8 @@ class Runs:
 
     async def execute(
         self, handle: RunHandle, request: RunRequest, site: RunSite, *, attempts_before: int = 0
-    ) -> None:
-        """Run to the end and publish everything to the handle.
+    ) -> Unsettled | None:
+        """Run to the end, publish everything to the handle, and return what is left to do.
 
         `attempts_before` is how often an earlier process began this run. The message gets its end,
         unless nothing of it reached the thread and the service ends: then it waits for the next
@@ -109,15 +117,19 @@ class Runs:
                 duration_s = self._services.clock.monotonic() - started
                 emit("run.settled", outcome=result.outcome.value, duration_s=round(duration_s, 3))
                 with anyio.CancelScope(shield=True):
-                    await self._end(handle, result, finished(handle.run_id, result, duration_s))
+                    end = finished(handle.run_id, result, duration_s)
+                    unsettled = await self._end(handle, result, end)
+        return unsettled
 
-    async def refuse(self, handle: RunHandle, error: TreadleError) -> None:
+    async def refuse(self, handle: RunHandle, error: TreadleError) -> Unsettled | None:
         """End a message that is not run."""
         emit("run.refused", code=error.code, cause=error)
         result = _failed(error)
-        await self._end(handle, result, finished(handle.run_id, result, 0.0))
+        return await self._end(handle, result, finished(handle.run_id, result, 0.0))
 
-    async def _end(self, handle: RunHandle, result: AttemptResult, end: RunFinished) -> None:
+    async def _end(
+        self, handle: RunHandle, result: AttemptResult, end: RunFinished
+    ) -> Unsettled | None:
         """Give the message its end, where that is due, and publish the last events."""
         reason = handle.abort.reason
         await handle.answered()  # a run that was stopped at once may be ahead of its message
@@ -127,20 +139,27 @@ class Runs:
                 "Treadle ends; the message is stored and will be answered by the next one"
             )
             await handle.publish(replace(end, error=waits.to_json()))
-            return
+            return None
+        if not handle.was_accepted:
+            await handle.publish(end)
+            return None
         settlement = settlement_of(end, reason)
-        if result.message == "due" and handle.was_accepted:
-            await self._settle(settlement)
-        if handle.was_accepted and (told := ending(settlement, handle.client_message_id)):
+        unsettled = Unsettled(None) if result.message == "open" else None
+        if result.message == "due" and not await self._settles(settlement):
+            unsettled = Unsettled(settlement)
+        if told := ending(settlement, handle.client_message_id):
             await handle.publish(told)
         await handle.publish(end)
+        return unsettled
 
-    async def _settle(self, settlement: Settlement) -> None:
+    async def _settles(self, settlement: Settlement) -> bool:
         try:
-            with anyio.move_on_after(self._services.settings.deadlines.cleanup_s):
+            with anyio.move_on_after(self._services.settings.deadlines.cleanup_s) as scope:
                 await self._services.store.inbox.settle(settlement)
-        except StoreError as error:  # it stays without an end, and is taken up at the next start
+        except StoreError as error:
             emit("store.write_failed", cause=error)
+            return False
+        return not scope.cancelled_caught
 
     async def _wait_again(self, handle: RunHandle) -> None:
         try:

@@ -10,9 +10,16 @@ from typing import Final
 
 from treadle.clock import Clock
 from treadle.contract.events import NewEvent
-from treadle.contract.inbox import Inbox, InboxMessage, MessageState, NewMessage, Settlement
+from treadle.contract.inbox import (
+    NEXT,
+    Inbox,
+    InboxMessage,
+    MessageState,
+    NewMessage,
+    Settlement,
+    message_conflict,
+)
 from treadle.failpoints import failpoint
-from treadle.model.errors import message_conflict
 from treadle.model.ids import RunId, SessionId, SessionKey, StreamId
 from treadle.model.turn import (
     MessageAccepted,
@@ -111,6 +118,15 @@ class SqlInbox(Inbox):
 
         return await self._driver.read(find)
 
+    def unfinished_of(self, session_key: SessionKey) -> tuple[InboxMessage, ...]:
+        """See `Inbox`."""
+
+        def find(connection: Connection) -> tuple[InboxMessage, ...]:
+            rows = connection.rows("unfinished_messages_of", session_key=session_key)
+            return tuple(_message(row) for row in rows)
+
+        return self._driver.read_now(find)
+
     def find(self, session_key: SessionKey, client_message_id: str) -> InboxMessage | None:
         """See `Inbox`."""
         return self._driver.read_now(
@@ -131,7 +147,7 @@ def settle_message(
     Empty where the run has no message (it was never acknowledged), or that had an end before.
     """
     row = connection.one("message_of_run", run_id=settlement.run_id)
-    if row is None or MessageState(row[0]) not in {MessageState.ACCEPTED, MessageState.RUNNING}:
+    if row is None or settlement.state not in NEXT[MessageState(row[0])]:
         return ()
     connection.run(
         "settle_message",

@@ -23,6 +23,12 @@ SELECT
   request_hash, request, outcome
 FROM inbox WHERE state IN ('accepted', 'running') ORDER BY seq;
 
+-- unfinished_messages_of: List the messages of a session without an end, in order of acceptance.
+SELECT
+  seq, session_key, client_message_id, run_id, session_id, state, attempts, accepted_at,
+  request_hash, request, outcome
+FROM inbox WHERE session_key = :session_key AND state IN ('accepted', 'running') ORDER BY seq;
+
 -- start_message: Note that the run of a message begins.
 UPDATE inbox SET
   state = 'running', attempts = attempts + 1, session_id = :session_id, changed_at = :now
@@ -32,6 +38,5 @@ WHERE run_id = :run_id AND state IN ('accepted', 'running');
 UPDATE inbox SET state = 'accepted', changed_at = :now
 WHERE run_id = :run_id AND state = 'running';
 
--- settle_message: Write the end of a message that has none.
-UPDATE inbox SET state = :state, outcome = :outcome, changed_at = :now
-WHERE run_id = :run_id AND state IN ('accepted', 'running');
+-- settle_message: Write the end of a message.
+UPDATE inbox SET state = :state, outcome = :outcome, changed_at = :now WHERE run_id = :run_id;
