@@ -82,6 +82,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/docs/test_engines_page.py::test_the_deadlines_are_the_defaults",
         "tests/process/test_config_load.py::test_deadlines_set_elsewhere_stand_in_the_one_record",
         "tests/process/test_turn_faults.py::test_a_turn_over_its_time_budget_ends_as_timed_out_and_the_next_one_works",
+        "tests/turn/test_silence.py::test_the_same_silence_over_a_budget_ends_the_turn",
         "tests/turn/test_turn_mirror.py::test_an_answer_that_was_there_when_the_time_ran_out_is_given",
         "tests/turn/test_turn_outcomes.py::test_partial_output_stays_and_a_time_limit_is_no_success",
         "tests/unit/test_config_records.py::test_a_value_is_read_as_what_it_means",
@@ -89,6 +90,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "A-18": [
         "tests/process/test_turn_faults.py::test_a_silent_model_is_waited_for_and_an_interrupt_ends_the_turn",
+        "tests/turn/test_silence.py::test_ten_minutes_of_silence_end_no_turn",
         "tests/unit/test_projection_items.py::test_an_end_of_an_unknown_kind_is_a_failure_that_says_so",
         "tests/unit/test_turn_machine.py::test_each_row_of_the_turn_table_holds",
     ],
@@ -717,6 +719,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     "D-51": [
         "tests/docs/test_other_pages.py::test_decisions_are_those_of_the_code",
         "tests/process/test_carriers.py::test_changing_the_carrier_on_a_live_session_loses_nothing",
+        "tests/process/test_orphans_codex.py::test_every_command_bears_the_marker_and_the_model_is_told_nothing_of_it",
         "tests/process/test_rebase.py::test_a_window_rebases_at_its_cuts_and_only_grows_between_them",
         "tests/process/test_rebase.py::test_replacing_the_first_half_costs_one_thread_and_loses_nothing",
         "tests/process/test_switching.py::test_a_long_session_changed_in_every_way_and_back_loses_no_reply",
@@ -946,6 +949,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "F-19": [
         "tests/process/test_rebase.py::test_a_thread_that_cannot_go_on_is_replaced_and_nothing_is_lost",
+        "tests/process/test_thread_taken.py::test_a_deleted_thread_is_replaced_at_the_next_turn_with_the_same_model",
         "tests/process/test_turn_faults.py::test_a_turn_that_is_tried_again_on_a_fresh_thread_says_its_message_once",
         "tests/unit/test_context_view.py::test_a_detail_that_is_no_code_is_told_as_it_is",
     ],
@@ -1381,7 +1385,9 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/process/test_inbox_kills.py::test_a_message_that_is_taken_up_again_sees_nothing_of_a_later_one",
     ],
     "RS11": [
+        "tests/process/test_turn_faults.py::test_codex_that_closes_its_output_and_lives_on_is_ended_at_once",
         "tests/process/test_wire_process.py::test_end_of_stdout_with_the_process_alive_ends_the_process",
+        "tests/turn/test_silence.py::test_ten_minutes_of_silence_end_no_turn",
         "tests/turn/test_wire_client.py::test_lost_app_server_ends_all_that_waits",
     ],
     "RS12": [
@@ -1407,6 +1413,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_rpc.py::test_stream_cut_anywhere_gives_the_same_events",
     ],
     "RS24": [
+        "tests/process/test_orphans_codex.py::test_a_stopped_codex_and_its_command_are_gone_before_the_next_one_starts",
         "tests/unit/test_children_policy.py::test_a_row_gets_its_verdict",
     ],
     "RS25": [
@@ -1557,6 +1564,8 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/process/test_orphans.py::test_one_that_is_deaf_is_killed_and_a_stopped_one_is_not_continued",
         "tests/process/test_orphans.py::test_opening_treadle_stops_orphans_and_spares_decoys",
         "tests/process/test_orphans.py::test_rows_of_processes_that_are_gone_are_closed",
+        "tests/process/test_orphans_codex.py::test_after_a_clean_end_no_command_runs_on",
+        "tests/process/test_orphans_codex.py::test_every_command_bears_the_marker_and_the_model_is_told_nothing_of_it",
         "tests/unit/test_children_policy.py::test_a_row_gets_its_verdict",
         "tests/unit/test_children_policy.py::test_only_what_is_provably_of_a_row_without_an_owner_is_ever_a_target",
         "tests/unit/test_children_policy.py::test_what_a_living_owner_has_is_not_reached_through_anothers_tree",
@@ -1576,6 +1585,8 @@ REQUIREMENTS: dict[str, list[str]] = {
     "S-15": [
         "tests/migration/test_older_state.py::test_a_session_of_an_older_store_goes_on_with_its_context",
         "tests/process/test_rebase.py::test_a_thread_that_cannot_go_on_is_replaced_and_nothing_is_lost",
+        "tests/process/test_thread_taken.py::test_a_deleted_thread_is_replaced_at_the_next_turn_with_the_same_model",
+        "tests/process/test_thread_taken.py::test_an_uncertain_turn_on_a_deleted_thread_is_not_sent_again",
         "tests/unit/test_codex_planning.py::test_a_forced_fresh_thread_without_an_engines_answer_carries_the_mirror",
     ],
     "T-01": [
@@ -1831,7 +1842,6 @@ OUT_OF_SCOPE: dict[str, str] = {
     **with_reason(REPLIES, span("P-", 1, 12)),
     **with_reason(MEDIA, span("Q-", 1, 7)),
     **with_reason(DIAGNOSTICS, span("R-", 1, 7)),
-    **with_reason(DURABLE, ["S-15"]),
     **with_reason(PROFILES, ["S-14"]),
     **with_reason(COMPACTION, ["T-01", "T-07"]),
     **with_reason(TRAJECTORY, ["T-09"]),
@@ -1843,7 +1853,7 @@ OUT_OF_SCOPE: dict[str, str] = {
     **with_reason(QUEUE, ["V-13", "V-14"]),
     **with_reason(MEDIA, ["V-32"]),
     **with_reason(COMPACTION, ["W-03", "W-05", "W-06", "W-08"]),
-    **with_reason(DURABLE, span("RS", 1, 7), span("RS", 9, 11), ["RS13", "RS14", "RS16", "RS17"]),
+    **with_reason(DURABLE, span("RS", 1, 7), ["RS09", "RS10"], ["RS13", "RS14", "RS16", "RS17"]),
     **with_reason(DURABLE, ["RS24"]),
     **with_reason(TOOLS, span("RS", 18, 23), span("RS", 41, 43), span("RS", 49, 51), ["RS54"]),
     **with_reason(REPLIES, ["RS15"]),

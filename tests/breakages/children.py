@@ -53,4 +53,26 @@ CHILDREN: Final = (
         "assert found",
         (f"{_ORPHANS}::test_an_app_server_is_registered_before_it_is_spoken_to",),
     ),
+    Breakage(
+        "take-the-marker-from-commands",
+        "S-11",
+        "harness/codex/launch.py",
+        '"shell_environment_policy.inherit": "core",',
+        '"shell_environment_policy": {"inherit": "core"},',
+        (
+            "tests/process/test_orphans_codex.py"
+            "::test_every_command_bears_the_marker_and_the_model_is_told_nothing_of_it",
+        ),
+    ),
+    Breakage(
+        "take-a-busy-thread-for-a-lost-one",
+        "INV-20",
+        "protocol/faults.py",
+        "if _classify(code, message, data) is Fault.THREAD_BUSY:",
+        "if False:",
+        (
+            "tests/turn/test_thread_rotation.py"
+            "::test_a_thread_that_stays_taken_fails_the_run_and_never_costs_the_binding",
+        ),
+    ),
 )

@@ -6,6 +6,7 @@ for.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -16,8 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import anyio
+
+from tests.process.faults_rig import World, program, say
 from treadle.clock import RandomIds, SystemClock
 from treadle.contract.children import ProcessIdentity, StartedChild
+from treadle.model.json import JsonValue
 from treadle.store.open import SqliteStore, open_store
 from treadle.wire.children.table import start_ticks_of, started_child, this_process
 from treadle.wire.launch import MARKER
@@ -133,7 +138,148 @@ async def stored(path: Path) -> AsyncIterator[SqliteStore]:
         yield store
 
 
+# ------------------------------------------------------------ the real codex and its commands
+
+
+_UNSANDBOXED: Final = r"""
+import json, os, sys
+CODEX, WATCHED, SEEN = {codex!r}, {watched!r}, {seen!r}
+if "app-server" in sys.argv:
+    def runs(pid):
+        try:
+            with open(f"/proc/{{pid}}/stat") as file:
+                return file.read().rpartition(")")[2].split()[0] not in "ZX"
+        except OSError:
+            return False
+    with open(WATCHED) as file:
+        watched = [int(pid) for pid in file.read().split()]
+    with open(SEEN, "w") as file:
+        json.dump([pid for pid in watched if runs(pid)], file)
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        for number in (1, 2, reading):
+            os.close(number)
+        for line in sys.stdin.buffer:
+            told = json.loads(line)
+            if told.get("method") == "turn/start":
+                told["params"]["sandboxPolicy"] = {{"type": "dangerFullAccess"}}
+                line = json.dumps(told).encode() + b"\n"
+            os.write(writing, line)
+        os._exit(0)
+    os.dup2(reading, 0)
+    os.close(reading)
+    os.close(writing)
+os.execv(CODEX, [CODEX, *sys.argv[1:]])
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsandboxed:
+    """Stands where codex is configured and becomes codex, whose commands run without a sandbox.
+
+    In a sandbox they end with it, whatever Treadle does. At its start it notes which of the watched
+    processes still run.
+    """
+
+    path: Path
+    _watched: Path
+    _seen: Path
+
+    def watch(self, *pids: int) -> None:
+        """Let the next start note which of these run."""
+        self._watched.write_text(" ".join(map(str, pids)), encoding="utf-8")
+
+    @property
+    def seen_at_start(self) -> list[int]:
+        """Those that ran at the last start."""
+        found: list[int] = json.loads(self._seen.read_text(encoding="utf-8"))
+        return found
+
+
+def unsandboxed(folder: Path, codex: Path) -> Unsandboxed:
+    """Make the program; it watches nobody yet."""
+    watched, seen = folder / "watched", folder / "seen"
+    source = _UNSANDBOXED.format(codex=str(codex), watched=str(watched), seen=str(seen))
+    made = Unsandboxed(path=program(folder / "bin" / "codex", source), _watched=watched, _seen=seen)
+    made.watch()
+    return made
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipe:
+    """A named pipe through which a command of the model says something."""
+
+    path: Path
+
+    async def read(self) -> str:
+        """Wait until somebody has said something."""
+        return (await anyio.Path(self.path).read_text(encoding="utf-8")).strip()
+
+
+def pipe(folder: Path) -> Pipe:
+    """Make a named pipe."""
+    path = folder / "pipe"
+    os.mkfifo(path)
+    return Pipe(path=path)
+
+
+def child_of(pid: int) -> int:
+    """Return the one child of a process."""
+    (found,) = [
+        int(part)
+        for task in Path(f"/proc/{pid}/task").iterdir()
+        for part in (task / "children").read_text(encoding="ascii").split()
+    ]
+    return found
+
+
+def state_of(pid: int) -> str:
+    """Return the letter that says what a process is at."""
+    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    return stat.rpartition(")")[2].split()[0]
+
+
+@asynccontextmanager
+async def treadle_saying(world: World, text: str) -> AsyncIterator[int]:
+    """Start a Treadle of its own that says something in session `s`; give its pid, kill it at last.
+
+    It leads no session, and nothing that it started is stopped with it.
+    """
+    plan = json.dumps([str(world.root), world.base_url, dict_of(world), text])
+    process = await anyio.open_process(
+        [sys.executable, "-m", "tests.process.children_rig", plan],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=None,
+        cwd=Path(__file__).parents[2],
+    )
+    try:
+        yield process.pid
+    finally:
+        with anyio.CancelScope(shield=True):
+            process.kill()
+            await process.wait()
+
+
+def dict_of(world: World) -> list[tuple[tuple[str, ...], JsonValue]]:
+    """Return the world's further settings as JSON can say them."""
+    return list(world.more.items())
+
+
+async def _say(
+    root: str, base_url: str, more: list[tuple[list[str], JsonValue]], text: str
+) -> None:
+    settings = {tuple(path): value for path, value in more}
+    world = World(root=Path(root), base_url=base_url, more=settings)
+    async with world.runtime() as runtime:
+        await say(runtime.session("s", cwd=world.work), text)
+
+
 def stop(pid: int) -> None:
     """Hold a process as SIGSTOP does, and see that it is held."""
     os.kill(pid, signal.SIGSTOP)
     os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
+
+
+if __name__ == "__main__":
+    anyio.run(_say, *json.loads(sys.argv[1]))

@@ -5,13 +5,16 @@ Each case breaks one thing on the real codex, looks at the outcome, and then say
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio.lowlevel import checkpoint
 
 from tests.process.faults_rig import (
     Overrides,
@@ -27,6 +30,7 @@ from tests.process.faults_rig import (
 )
 from treadle.contract.engine import EngineContext
 from treadle.model.errors import MessageTooLarge, UsageError
+from treadle.model.json import JsonObject
 from treadle.model.turn import Outcome, PartDelta, RunEvent
 from treadle.runtime.handle import RunHandle
 from treadle.testing.engine import BreakingEngine, Fault
@@ -187,6 +191,37 @@ async def test_codex_that_hangs_is_given_up_after_an_unanswered_interrupt(
             assert pid not in children()
             said = await transcript(session)
         assert user_texts(said) == ["FIRST", "SECOND"]
+
+
+async def test_codex_that_closes_its_output_and_lives_on_is_ended_at_once(scratch: Path) -> None:
+    """RS11, codex#26533: the turn is lost when stdout ends, and the process goes, deaf as it is."""
+    begun: JsonObject = {
+        "turn": {"id": "$turn", "items": [], "status": "inProgress", "error": None}
+    }
+    told = {"method": "turn/started", "params": {"threadId": "$thread", "turn": {"id": "$turn"}}}
+    steps = [{"answer": begun}, {"tell": told}, {"close": True}]
+    script = scratch / "script.json"
+    script.write_text(json.dumps({"hang": True, "on": {"turn/start": steps}}), encoding="utf-8")
+    source = f"""
+import os, sys
+if "app-server" not in sys.argv:
+    print("codex-cli 0.163.0")
+    raise SystemExit
+os.execv({sys.executable!r}, [{sys.executable!r}, "-m", "treadle.testing.codex", {str(script)!r}])
+"""
+    codex = program(scratch / "bin" / "codex", source)
+    world = World(root=scratch, base_url="http://127.0.0.1:9/v1", more=command(codex))
+    async with world.runtime() as runtime:
+        session = runtime.session("s", cwd=world.work)
+        ran = await say(session, "hello")  # which fails if it waits for anything
+        assert ran.end.outcome is Outcome.CLIENT_LOST
+        with anyio.fail_after(30):
+            while await runtime.store.children.open_children():
+                await checkpoint()
+        assert not children()
+        rows = await runtime.store.children.closed_children()
+        assert len(rows) == 2  # nothing had been done, so it was tried once more (S-09)
+    assert len(world.logged("wire.killed")) == 2
 
 
 # ------------------------------------------------------------------------------ the model

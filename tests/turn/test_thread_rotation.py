@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.turn.rig import Rig, injected_texts
+from treadle.cli.exit_codes import exit_of_run
 from treadle.clock import RandomIds, SystemClock
 from treadle.contract.engine import ContextProjection
 from treadle.contract.store import Binding
@@ -100,6 +101,56 @@ async def test_the_binding_says_what_the_thread_was_given(rig: Rig) -> None:
     assert after.engine is not None
     assert "projection" not in after.engine
     assert after.thread_id == "thread-2"
+
+
+TAKEN = [{"error": {"code": -32600, "message": "thread thread-1 already has an active writer"}}]
+BUSY = ("deadlines", "threadBusySeconds")
+
+
+async def test_a_thread_that_another_process_writes_is_waited_for(rig: Rig) -> None:
+    """Reliability F7, INV-18: a former writer is ending, or is found and stopped."""
+    await one_turn(rig, "one", [])
+    for _ in range(2):
+        rig.codex.once("thread/resume", TAKEN)
+    await one_turn(rig, "two", [])
+    assert len(rig.codex.requests("thread/resume")) == 3
+    assert len(rig.codex.requests("thread/start")) == 1
+    binding = await binding_of(rig)
+    assert binding is not None
+    assert binding.thread_id == "thread-1"
+
+
+async def test_a_thread_that_stays_taken_fails_the_run_and_never_costs_the_binding(
+    rig: Rig,
+) -> None:
+    """Reliability F7, INV-20: visible, with its exit code; the thread is neither left nor lost."""
+    await one_turn(rig, "one", [])
+    before = await binding_of(rig)
+    rig.keys[BUSY] = 0.05
+    rig.codex.on("thread/resume", TAKEN)
+    async with rig.opened(RecordingEngine()) as runtime:
+        turn = await rig.say(runtime.session("t"), "two")
+    assert turn.finished.outcome is Outcome.FAILED
+    assert (turn.error["code"], turn.error["retry"]) == ("codex.thread_busy", True)
+    assert turn.error["next_step"]
+    assert exit_of_run("failed", str(turn.error["code"])) == 5
+    assert await binding_of(rig) == before
+    rig.codex.on("thread/resume", [{"answer": {"thread": {"id": "thread-1"}}}])
+    await one_turn(rig, "three", [])
+    assert len(rig.codex.requests("thread/start")) == 1
+    assert [params["threadId"] for params in rig.codex.requests("turn/start")] == ["thread-1"] * 2
+
+
+async def test_a_left_thread_that_is_taken_is_put_away_another_time(rig: Rig) -> None:
+    """Reliability F7: a refused archive is logged; it costs neither the turn nor the binding."""
+    await one_turn(rig, "one", [tool("a")])
+    rig.codex.on("thread/archive", TAKEN)
+    await one_turn(rig, "two", [tool("b")])
+    after = await binding_of(rig)
+    assert after is not None
+    assert after.thread_id == "thread-2"
+    (failed,) = rig.logged("thread.cleanup_failed")
+    assert failed["thread_id"] == "thread-1"
 
 
 async def test_a_connection_that_ends_during_resume_never_costs_the_binding(rig: Rig) -> None:
