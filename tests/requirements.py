@@ -426,6 +426,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/turn/test_turn_mirror.py::test_a_persons_message_is_told_once_however_often_the_turn_is_sent",
     ],
     "C-13": [
+        "tests/process/test_compact_native.py::test_the_marker_goes_first_and_the_next_turn_projects_again",
         "tests/turn/test_turn_hooks.py::test_a_failing_compaction_hook_stops_neither_the_turn_nor_the_other_hooks",
         "tests/turn/test_turn_hooks.py::test_a_native_compaction_is_told_to_hooks_and_watchers_and_the_turn_goes_on",
         "tests/turn/test_turn_hooks.py::test_the_end_of_an_attempt_is_told_with_its_real_duration",
@@ -638,7 +639,18 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_codex_planning.py::test_what_a_thread_was_given_stays_known_while_no_engine_answers",
         "tests/unit/test_projection_plan.py::test_plans",
     ],
+    "D-38": [
+        "tests/process/test_cli_codex.py::test_a_turn_without_native_tools_and_a_compaction_by_command",
+        "tests/process/test_compact_native.py::test_a_client_that_dies_in_the_middle_leaves_it_unconfirmed",
+        "tests/process/test_compact_native.py::test_the_marker_goes_first_and_the_next_turn_projects_again",
+        "tests/process/test_compact_native.py::test_what_cannot_be_compacted_is_refused_and_nothing_is_changed",
+        "tests/turn/test_compact_native.py::test_a_refused_start_restores_the_binding",
+        "tests/turn/test_compact_native.py::test_an_end_that_never_comes_retires_the_connection",
+        "tests/turn/test_compact_native.py::test_only_a_whole_turn_with_a_whole_item_is_a_compaction",
+        "tests/turn/test_gateway.py::test_a_compaction_holds_up_nothing_else_of_its_client",
+    ],
     "D-39": [
+        "tests/process/test_cli_codex.py::test_a_turn_without_native_tools_and_a_compaction_by_command",
         "tests/process/test_transient_thread.py::test_a_session_that_begins_so_gets_its_own_thread_with_the_next_turn",
         "tests/process/test_transient_thread.py::test_a_turn_without_native_tools_leaves_the_sessions_thread_and_is_told_to_it",
         "tests/process/test_transient_thread.py::test_an_epochs_thread_is_told_of_it_and_not_given_its_context_again",
@@ -782,6 +794,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_projection_plan.py::test_what_is_not_held_and_what_is_cover_the_wanted",
     ],
     "D-55": [
+        "tests/process/test_compact_native.py::test_without_a_marker_the_compacted_thread_goes_on",
         "tests/process/test_instructions.py::test_after_a_native_compaction_the_current_instructions_are_given_again",
         "tests/process/test_instructions_after_compaction.py::test_without_an_addition_nothing_is_said_after_native_compaction",
         "tests/process/test_native_compaction.py::test_an_owning_engine_answers_a_compaction_by_one_rebase_if_what_it_wants_fits",
@@ -1083,6 +1096,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_projection_items.py::test_missed_items_are_replayed_once",
     ],
     "G-19": [
+        "tests/process/test_compact_native.py::test_the_marker_goes_first_and_the_next_turn_projects_again",
         "tests/process/test_switching.py::test_codex_compacts_between_two_catalogued_models_and_the_thread_stays",
         "tests/turn/test_turn_hooks.py::test_a_native_compaction_is_told_to_hooks_and_watchers_and_the_turn_goes_on",
         "tests/unit/test_projection_items.py::test_compaction_is_told_and_counted_once",
@@ -1174,6 +1188,7 @@ REQUIREMENTS: dict[str, list[str]] = {
     ],
     "H-13": [
         "tests/contract/test_store.py::test_depth_counts_all_entries_and_position_only_what_engines_see",
+        "tests/process/test_compact_native.py::test_the_marker_goes_first_and_the_next_turn_projects_again",
         "tests/unit/test_projection_snapshot.py::test_native_compaction_is_recorded_without_a_summary",
         "tests/unit/test_rollout.py::test_the_summary_of_a_native_compaction_is_nobodys_answer",
     ],
@@ -1273,12 +1288,57 @@ REQUIREMENTS: dict[str, list[str]] = {
     "I-22": [
         "tests/unit/test_lifecycle.py::test_unreported_usage_is_absent_and_never_zero",
     ],
+    "J-04": [
+        "tests/process/test_compact_native.py::test_what_cannot_be_compacted_is_refused_and_nothing_is_changed",
+    ],
     "J-10": [
+        "tests/process/test_compact_native.py::test_a_compaction_that_takes_too_long_is_interrupted",
         "tests/process/test_config_load.py::test_deadlines_set_elsewhere_stand_in_the_one_record",
+        "tests/turn/test_compact_native.py::test_a_compaction_that_ends_after_its_interrupt_is_not_completed",
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
+    ],
+    "J-15": [
+        "tests/process/test_compact_native.py::test_what_cannot_be_compacted_is_refused_and_nothing_is_changed",
+    ],
+    "J-18": [
+        "tests/process/test_compact_native.py::test_the_marker_goes_first_and_the_next_turn_projects_again",
+        "tests/turn/test_compact_native.py::test_only_a_whole_turn_with_a_whole_item_is_a_compaction",
+    ],
+    "J-19": [
+        "tests/process/test_compact_native.py::test_a_client_that_dies_in_the_middle_leaves_it_unconfirmed",
+        "tests/process/test_compact_native.py::test_a_compaction_that_fails_is_said_to_have",
+        "tests/turn/test_compact_native.py::test_only_a_whole_turn_with_a_whole_item_is_a_compaction",
+    ],
+    "J-20": [
+        "tests/process/test_compact_native.py::test_a_compaction_that_fails_is_said_to_have",
+        "tests/turn/test_compact_native.py::test_only_a_whole_turn_with_a_whole_item_is_a_compaction",
+    ],
+    "J-21": [
+        "tests/process/test_compact_native.py::test_a_compaction_that_takes_too_long_is_interrupted",
+        "tests/turn/test_compact_native.py::test_a_compaction_that_ends_after_its_interrupt_is_not_completed",
+    ],
+    "J-22": [
+        "tests/process/test_compact_native.py::test_a_compaction_that_takes_too_long_is_interrupted",
+        "tests/turn/test_compact_native.py::test_a_compaction_that_ends_after_its_interrupt_is_not_completed",
+    ],
+    "J-23": [
+        "tests/turn/test_compact_native.py::test_an_end_that_never_comes_retires_the_connection",
     ],
     "J-30": [
         "tests/turn/test_public_reports.py::test_an_overflow_never_makes_the_host_compact",
+    ],
+    "J-32": [
+        "tests/process/test_compact_native.py::test_what_cannot_be_compacted_is_refused_and_nothing_is_changed",
+    ],
+    "J-33": [
+        "tests/process/test_compact_native.py::test_the_marker_goes_first_and_the_next_turn_projects_again",
+    ],
+    "J-34": [
+        "tests/turn/test_compact_native.py::test_a_refused_start_restores_the_binding",
+        "tests/turn/test_compact_native.py::test_an_end_that_never_comes_retires_the_connection",
+    ],
+    "J-38": [
+        "tests/process/test_compact_native.py::test_without_a_marker_the_compacted_thread_goes_on",
     ],
     "K-01": [
         "tests/docs/test_engines_page.py::test_the_example_tool_can_be_offered",
@@ -1648,6 +1708,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/contract/test_store_subagents.py::test_deleting_a_child_or_its_parent_ends_it",
     ],
     "U-06": [
+        "tests/process/test_compact_native.py::test_without_a_marker_the_compacted_thread_goes_on",
         "tests/process/test_native_compaction.py::test_legacy_compacts_at_most_once_more_than_the_bare_client",
     ],
     "U-08": [
@@ -1713,6 +1774,7 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
     ],
     "V-15": [
+        "tests/turn/test_compact_native.py::test_a_compaction_that_ends_after_its_interrupt_is_not_completed",
         "tests/turn/test_long_contexts.py::test_the_configured_reserve_decides_how_much_context_is_quoted",
         "tests/unit/test_config_records.py::test_a_key_has_its_default_is_read_checked_and_shown",
         "tests/unit/test_config_records.py::test_without_any_setting_everything_has_the_contracts_default",
@@ -1829,7 +1891,6 @@ OUT_OF_SCOPE: dict[str, str] = {
     **with_reason(TOOLS, ["E-01", "E-16"], span("E-", 3, 14)),
     **with_reason(TOOLS, ["F-16"]),
     **with_reason(SUPERVISION, ["F-05", "F-21", "F-22", "F-23"]),
-    **with_reason(COMPACTION, ["D-38"]),
     **with_reason(COMPACTION, span("I-", 15, 20)),
     **with_reason(DURABLE, ["I-21"]),
     **with_reason(COMPACTION, span("J-", 1, 40)),

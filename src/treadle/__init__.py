@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         MaintainResult,
         RuntimeContext,
     )
+    from treadle.contract.harness import CompactionResult
     from treadle.contract.hook import HookRegistration, PromptBuild, PromptBuildResult
     from treadle.contract.store import SearchHit, SearchQuery
     from treadle.contract.tool import DynamicTool, ToolCall, ToolImage, ToolResult, ToolText
@@ -87,6 +88,7 @@ __all__ = [
     "CompactParams",
     "CompactResult",
     "CompactionFinished",
+    "CompactionResult",
     "CompactionStarted",
     "ContextAssembled",
     "ContextEngine",
@@ -170,6 +172,7 @@ _ROOMS = (
             "RuntimeContext",
         ),
     ),
+    ("treadle.contract.harness", ("CompactionResult",)),
     ("treadle.contract.hook", ("HookRegistration", "PromptBuild", "PromptBuildResult")),
     ("treadle.contract.store", ("SearchHit", "SearchQuery")),
     (

@@ -13,6 +13,7 @@ _TOOLS: Final = "tests/unit/test_tools.py"
 _MACHINE: Final = "tests/unit/test_turn_machine.py"
 _THREADS: Final = "tests/turn/test_thread_fields.py"
 _QUESTIONS: Final = "tests/unit/test_interaction.py"
+_COMPACT: Final = "tests/turn/test_compact_native.py"
 _MIRROR: Final = "tests/turn/test_turn_mirror.py"
 _TRANSIENT: Final = "tests/turn/test_transient_turn.py"
 _PLANNING: Final = "tests/unit/test_codex_planning.py"
@@ -92,6 +93,22 @@ TURN: Final = (
         "self._is_beyond_proof = opened.transient",
         "self._is_beyond_proof = False",
         (f"{_TRANSIENT}::test_a_transient_turn_that_is_lost_is_never_sent_again",),
+    ),
+    Breakage(
+        "keep-the-marker-of-a-thread-that-is-compacted",
+        "D-38",
+        "harness/codex/compaction.py",
+        "engine=without_projection(binding.engine) if binding.engine is not None else None,",
+        "engine=binding.engine,",
+        (f"{_COMPACT}::test_an_end_that_never_comes_retires_the_connection",),
+    ),
+    Breakage(
+        "forget-the-marker-when-a-compaction-is-refused",
+        "D-38",
+        "harness/codex/compaction.py",
+        "restored = replace(binding, revision=cleared.revision)",
+        "restored = cleared",
+        (f"{_COMPACT}::test_a_refused_start_restores_the_binding",),
     ),
     Breakage(
         "mirror-a-prompt-that-nobody-is-to-keep",

@@ -139,6 +139,25 @@ async def test_time_limit_stops_the_run(program: Program) -> None:
     assert json.loads(done.stdout)["outcome"] == "timed_out"
 
 
+async def test_a_turn_without_native_tools_and_a_compaction_by_command(program: Program) -> None:
+    """Spec D-38, D-39: the one offers no tool of Codex's own, the other leaves the session."""
+    async with ScriptedModel() as model:
+        program.use(model)
+        model.enqueue("first", "second", "SUMMARY", "third")
+        await program.answer("run", "message one")
+        await program.answer("run", "--no-native-tools", "message two")
+        done = json.loads(await program.answer("sessions", "compact", "main", "--json"))
+        assert await program.answer("run", "message three") == "third"
+        refused = await program.run("sessions", "compact", "nobody", exit_code=2)
+    names = [request.tool_names for request in model.requests]
+    assert [("exec_command" in one, "memory_search" in one) for one in names] == [
+        (True, True), (False, True), (False, False), (True, True),
+    ]  # fmt: skip
+    assert (done["compacted"], done["reason"]) == (True, None)
+    assert "SUMMARY" in model.requests[-1].raw.decode()
+    assert b"there is no session" in refused.stderr
+
+
 async def test_chat_talks_until_its_input_ends(program: Program) -> None:
     """Ours: commands are never sent; `//` sends a slash; /new forgets."""
     lines = (

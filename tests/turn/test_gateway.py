@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from msgspec.structs import replace
 
 from tests.turn.gateway_rig import Bare, connected, greeted, served
-from tests.turn.rig import Rig, turn_steps
+from tests.turn.rig import TURN_S, Rig, turn_steps
 from treadle.gateway.client import open_client
 from treadle.gateway.frames import HELLO_BYTES, REQUEST_BYTES
 from treadle.gateway.place import SOCKET_FILE, SUN_PATH_BYTES
@@ -294,6 +295,36 @@ async def test_errors_are_those_of_the_runtime(rig: Rig) -> None:
         ):
             assert error_of(await client.ask(**request)) == "not_found"
         assert (await client.ask(type="sessions.get", session="nope"))["ok"]["session"] is None
+
+
+async def test_a_compaction_holds_up_nothing_else_of_its_client(rig: Rig) -> None:
+    """Spec D-38: asked for over the socket, answered once it is over, and refused as elsewhere."""
+    turn: dict[str, Any] = {"id": "c-1", "items": [], "status": "inProgress", "error": None}
+    begun = {"method": "turn/started", "params": {"threadId": "$thread", "turn": turn}}
+    rig.codex.once("thread/compact/start", [{"answer": {}}, {"tell": begun}])
+    ids = {"threadId": "thread-1", "turnId": "c-1"}
+    item = {"type": "contextCompaction", "id": "i"}
+    rest = [
+        {"method": "item/started", "params": {**ids, "item": item, "startedAtMs": 1}},
+        {"method": "item/completed", "params": {**ids, "item": item, "completedAtMs": 2}},
+        {"method": "turn/completed", "params": {**ids, "turn": {**turn, "status": "completed"}}},
+    ]
+    rig.answers("fine")
+    async with served(rig) as gateway, greeted(rig) as client:
+        none = await client.ask(type="sessions.compact", session="t")
+        await submit(client, "hello")
+        for run in gateway.runtime.running:
+            await run.result()
+        number = await client.send(type="sessions.compact", session="t")
+        meanwhile = await client.ask(type="sessions.get", session="t")
+        with anyio.fail_after(TURN_S):
+            while not rig.codex.requests("thread/compact/start"):
+                await anyio.lowlevel.checkpoint()
+        rig.links[0].play([{"tell": one} for one in rest])
+        answer = await client.frame()
+    assert error_of(none) == "not_found"
+    assert meanwhile["ok"]["session"] is not None
+    assert (answer["id"], answer["ok"]["result"]["compacted"]) == (number, True)
 
 
 async def test_a_gateway_that_ends_takes_no_message_and_answers_questions(rig: Rig) -> None:

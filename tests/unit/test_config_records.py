@@ -338,7 +338,7 @@ KEYS_OF_CASES = (
     ),
     Key(
         case="V-15", key=f"{COMPACTION}.timeoutSeconds", default=180.0,
-        given=5, meant=5.0, refused=0,
+        given=5, meant=5.0, refused=0, in_effect=True,
     ),
     Key(
         case="V-15", key=f"{COMPACTION}.maxActiveTranscriptBytes", default=None,
@@ -397,6 +397,7 @@ def test_a_key_has_its_default_is_read_checked_and_shown(case: Key) -> None:
 
 READ_AS = {
     "agents.defaults.timeoutSeconds": "timeout_s",
+    "compaction.timeoutSeconds": "compaction_s",
     "appServer.requestTimeoutMs": "request_s",
     "slots.contextEngine": "engine",
     "hooks.timeoutMs": "timeout_s",

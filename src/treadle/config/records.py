@@ -63,7 +63,7 @@ class Compaction:
         TOKENS, None, "The least of that; without both, 20,000."
     )
     timeout_seconds: float = setting(
-        Number(least=0.05, most=86_400), 180.0, "Deadline of one compaction.", in_effect=False
+        Number(least=0.05, most=86_400), 180.0, "Deadline of one compaction."
     )
     max_active_transcript_bytes: int | None = setting(
         Integer(unit="bytes"), None,

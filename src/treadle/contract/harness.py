@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from treadle.contract.engine import AbortSignal, Capability, ResolvedEngine
 from treadle.contract.store import Claim, SessionRecord
@@ -140,6 +140,18 @@ class AttemptResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CompactionResult:
+    """What came of a native compaction that was begun (spec J-33)."""
+
+    compacted: bool
+    reason: str | None
+    """Why not, as a word: `timed_out`, `interrupted`, `failed`, `no_compaction_item`."""
+
+    details: JsonObject
+    """`{backend, threadId, turnId, signal, pending, completed}`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Support:
     """Whether a harness can run something (spec A-10)."""
 
@@ -189,4 +201,16 @@ class AgentHarness(Protocol):
         """Archive native threads that their sessions have given up; ids of others are no error.
 
         Best effort: starts nothing, and what fails is logged (spec U-01).
+        """
+
+
+@runtime_checkable
+class CompactsNatively(Protocol):
+    """A harness whose native threads can be compacted by themselves."""
+
+    async def compact_native(self, params: AttemptParams, emit: Emit) -> CompactionResult:
+        """Compact the session's idle native thread, whoever owns compaction (spec D-38, J-18).
+
+        Raises: CompactionRefused, where nothing was begun; CompactionUnconfirmed. Cancel: it is
+        interrupted.
         """

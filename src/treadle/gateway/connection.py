@@ -35,6 +35,7 @@ MAX_BESIDE: Final = 8
 """Requests of one client that are carried out beside the others."""
 
 _BESIDE: Final = (
+    asked.CompactSession,
     asked.ListEngines,
     asked.GetAccount,
     asked.LogInWithKey,

@@ -144,6 +144,10 @@ class Dispatcher:
         return {"session": plain(await self._session(request).reset())}
 
     @answer.register
+    async def _(self, request: asked.CompactSession) -> JsonObject:
+        return {"result": plain(await self._session(request).compact())}
+
+    @answer.register
     async def _(self, request: asked.RewindSession) -> JsonObject:
         turned = await self._session(request).rewind(_place(request.to))
         return {"turned": plain(replace(turned, given_up=None))}
@@ -194,6 +198,7 @@ _OfSession = (
     | asked.ListEntries
     | asked.GetContext
     | asked.ResetSession
+    | asked.CompactSession
     | asked.RewindSession
     | asked.BranchSession
     | asked.RenameSession

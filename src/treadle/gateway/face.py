@@ -16,6 +16,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from treadle.clock import Ids
+from treadle.contract.harness import CompactionResult
 from treadle.contract.lives import Place, Turnover
 from treadle.contract.store import ContextReport, SearchHit, SessionRecord
 from treadle.gateway import requests as asked
@@ -34,8 +35,12 @@ from treadle.runtime.handle import RunHandle
 TRIES: Final = 3
 """How often a request goes to another owner when the one that was asked ends."""
 
+COMPACT_S: Final = 2 * 86_400.0
+"""Seconds: more than the longest deadlines of a compaction and of its interrupt, which count."""
+
 _ONCE: Final = (
     asked.ResetSession,
+    asked.CompactSession,
     asked.RewindSession,
     asked.BranchSession,
     asked.DeleteSession,
@@ -206,6 +211,15 @@ class FaceSession:
         """Begin a new generation. Raises: NotFound, GatewayLost where that is unknown."""
         answer = await self._face.ask(asked.ResetSession(session=self.key))
         return record_from(SessionRecord, answer.get("session"))
+
+    async def compact(self) -> CompactionResult:
+        """Have Codex compact its thread of the session, which ends at a deadline of the owner's.
+
+        Raises: NotFound, SessionBusy, CompactionRefused, CompactionUnconfirmed, GatewayLost.
+        """
+        request = asked.CompactSession(session=self.key)
+        answer = await self._face.ask(request, within_s=COMPACT_S)
+        return record_from(CompactionResult, answer.get("result"))
 
     async def rewind(self, to: Place) -> Turnover:
         """Make an entry the last one. Raises: NotFound, InvalidCut, SessionBusy, GatewayLost."""

@@ -141,6 +141,13 @@ class ResetSession(Request, frozen=True, kw_only=True, tag="sessions.reset"):
     agent: Name = MAIN_AGENT
 
 
+class CompactSession(Request, frozen=True, kw_only=True, tag="sessions.compact"):
+    """Have Codex compact its thread of a session; answered once that is over."""
+
+    session: Name
+    agent: Name = MAIN_AGENT
+
+
 class RewindSession(Request, frozen=True, kw_only=True, tag="sessions.rewind"):
     """Make an entry, by its id or its depth, the last one of a session."""
 
@@ -237,6 +244,7 @@ AnyRequest = (
     | Search
     | GetContext
     | ResetSession
+    | CompactSession
     | RewindSession
     | BranchSession
     | RenameSession

@@ -54,12 +54,15 @@ class Intake:
     """Takes the messages of one service."""
 
     def __init__(
-        self, services: RunServices, record: Callable[[SessionKey, RunEvent], None]
+        self,
+        services: RunServices,
+        runs: Runs,
+        record: Callable[[SessionKey, RunEvent], None],
     ) -> None:
         """Take none yet; `record` is given every event of every run."""
         self._services = services
         self._record = record
-        self._runs = Runs(services)
+        self._runs = runs
         self._group: TaskGroup | None = None
         self._taken: dict[RunId, _Taken] = {}
         self._up_to_date: set[SessionKey] = set()

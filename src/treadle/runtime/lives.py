@@ -55,7 +55,7 @@ class Lives:
 
     async def reset(self, name: SessionName) -> Turnover:
         """Begin a new generation. Raises: NotFound, SessionBusy."""
-        async with self._alone(name.key):
+        async with self.alone(name.key):
             turned = await self._store.lives.reset(name.key)
             emit("session.reset", cause=None, **_fields(turned))
             await self._tell(turned, "reset")
@@ -63,7 +63,7 @@ class Lives:
 
     async def rewind(self, name: SessionName, to: Place) -> Turnover:
         """Go back to that entry. Raises: NotFound, InvalidCut, SessionBusy."""
-        async with self._alone(name.key):
+        async with self.alone(name.key):
             turned = await self._store.lives.rewind(name.key, to)
             if turned.changed:
                 emit("session.rewound", cause=None, **_fields(turned))
@@ -77,7 +77,7 @@ class Lives:
 
         Raises: NotFound, InvalidCut, SessionExists, SessionBusy.
         """
-        async with self._alone(name.key):
+        async with self.alone(name.key):
             key = new_name.key if new_name is not None else await self._free_key(name)
             made = await self._store.lives.branch(name.key, key, at=at)
             emit("session.branched", session_key=made.key, session_id=made.id)
@@ -85,7 +85,7 @@ class Lives:
 
     async def delete(self, name: SessionName) -> Turnover:
         """End the session; what was said stays stored. Raises: NotFound, SessionBusy."""
-        async with self._alone(name.key):
+        async with self.alone(name.key):
             turned = await self._store.lives.delete(name.key)
             emit("session.deleted", cause=None, **_fields(turned))
             await self._tell(turned, "deleted")
@@ -117,7 +117,7 @@ class Lives:
         raise AssertionError("numbers do not end")
 
     @asynccontextmanager
-    async def _alone(self, key: SessionKey) -> AsyncIterator[None]:
+    async def alone(self, key: SessionKey) -> AsyncIterator[None]:
         """Hold the session's lane without a run in it. Raises: NotFound, SessionBusy."""
         if await self._store.sessions.get(key) is None:
             raise unknown_session(key)

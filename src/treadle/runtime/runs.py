@@ -17,10 +17,13 @@ import anyio
 from treadle.clock import Clock, Ids
 from treadle.config.paths import Paths
 from treadle.config.settings import Settings
+from treadle.contract.engine import EngineInfo
 from treadle.contract.harness import (
     AgentHarness,
     AttemptParams,
     AttemptResult,
+    CompactionResult,
+    CompactsNatively,
     Emit,
     ModelRef,
 )
@@ -28,13 +31,14 @@ from treadle.contract.inbox import Settlement
 from treadle.contract.store import Claim, SessionRecord, Store
 from treadle.engines.registry import EngineRegistry
 from treadle.engines.resolution import Resolution, require_capabilities
+from treadle.foreign import Abort
 from treadle.harness.selection import NATIVE_PROVIDER
 from treadle.harness.settling import SHUTDOWN, ending, finished, settlement_of
-from treadle.model.errors import Draining, StoreError, TreadleError
+from treadle.model.errors import CompactionRefused, Draining, StoreError, TreadleError
 from treadle.model.ids import RunId
 from treadle.model.session import SessionName
 from treadle.model.text import truncate
-from treadle.model.turn import Notice, Outcome, RunFinished, RunStarted
+from treadle.model.turn import Notice, Outcome, RunEvent, RunFinished, RunStarted
 from treadle.observe import bind, emit
 from treadle.queue.lanes import Lanes
 from treadle.runtime.choosing import Choosing
@@ -167,6 +171,48 @@ class Runs:
                 await self._services.store.inbox.requeue(handle.run_id)
         except StoreError as error:  # begun or not, it has no end and is taken up again
             emit("store.write_failed", cause=error)
+
+    async def compact(self, session: SessionRecord) -> CompactionResult:
+        """Have the session's native thread compacted; the caller holds its lane (spec D-38).
+
+        Only where the engine leaves compaction to Codex: one that owns it is asked first, and
+        nobody asks it yet (J-01). Raises: CompactionRefused, CompactionUnconfirmed, and what keeps
+        a run of the session from beginning.
+        """
+        services, choosing = self._services, self._services.choosing
+        engine_id = choosing.engine_id(session)
+        context = await choosing.engine_context(engine_id, session)
+        run_id = RunId(services.ids.new("r"))
+        async with services.registry.lease(engine_id, context) as resolution:
+            selection = choosing.harness(choosing.model(session))
+            harness = services.harnesses[selection.harness_id]
+            _require_native(harness, resolution.engine.info)
+            assert isinstance(harness, CompactsNatively), "it was required"
+            assert context.workspace_dir is not None, "a session has a working folder"
+            async with self._claim(session, run_id) as claim:
+                with bind(
+                    session_key=session.key,
+                    session_id=session.id,
+                    run_id=run_id,
+                    engine=resolution.engine.info.id,
+                ):
+                    params = AttemptParams(
+                        run_id=run_id,
+                        session=session,
+                        session_key=session.key,
+                        agent_id=session.agent_id,
+                        claim=claim,
+                        prompt="",
+                        engine=resolution.engine,
+                        context_token_budget=self._window(selection.model),
+                        model=selection.model,
+                        effort=None,
+                        cwd=context.workspace_dir,
+                        abort=Abort(),
+                        client_message_id=services.ids.new("m"),
+                        trigger="compaction",
+                    )
+                    return await harness.compact_native(params, _unwatched)
 
     async def _enters_lane(self, stack: AsyncExitStack, handle: RunHandle) -> bool:
         """Hold the session's lane until the stack is closed; False if the run is stopped first."""
@@ -312,6 +358,25 @@ class Runs:
         provider = self._services.settings.provider(model.provider or NATIVE_PROVIDER)
         entry = provider.models.get(model.model) if provider and model.model else None
         return entry.context_window if entry is not None else None
+
+
+async def _unwatched(event: RunEvent) -> None:
+    """Take an event that nobody watches."""
+
+
+def _require_native(harness: AgentHarness, info: EngineInfo) -> None:
+    if info.owns_compaction:
+        raise CompactionRefused(
+            f"the context engine {info.id!r} owns compaction, and this version cannot ask it",
+            next_step="It compacts by itself; nothing has to be done.",
+            reason="engine_owns_compaction",
+        )
+    if not isinstance(harness, CompactsNatively):
+        raise CompactionRefused(
+            f"the runtime {harness.id!r} has no native threads to compact",
+            next_step="Nothing has to be done.",
+            reason="no_native_thread",
+        )
 
 
 def _failed(error: TreadleError) -> AttemptResult:

@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from treadle.config.settings import Settings
+from treadle.contract.harness import CompactionResult
 from treadle.contract.session_calls import SubagentContext
 from treadle.contract.store import SearchHit, SearchQuery, SessionRecord, Store
 from treadle.engines.resolution import EngineListing
@@ -23,14 +24,14 @@ from treadle.model.errors import (
 )
 from treadle.model.ids import AgentId, SessionKey
 from treadle.model.json import JsonValue
-from treadle.model.session import MAIN_AGENT, agent_id, session_name
+from treadle.model.session import MAIN_AGENT, SessionName, agent_id, session_name
 from treadle.observe import emit
 from treadle.runtime.accounts import Accounts
 from treadle.runtime.handle import RunHandle
 from treadle.runtime.intake import Intake
 from treadle.runtime.lives import Lives
 from treadle.runtime.requests import RunRequest
-from treadle.runtime.runs import RunServices, RunSite
+from treadle.runtime.runs import Runs, RunServices, RunSite
 from treadle.runtime.sessions import Session
 from treadle.runtime.streams import Streams
 from treadle.runtime.subagents import SpawnRequest, Subagents, no_child
@@ -78,7 +79,8 @@ class Runtime:
         """What becomes of whole sessions; `Session` has the same by name."""
         self.streams = Streams(services.store.events)
         """What happens in all sessions, to be watched."""
-        self._intake = Intake(services, self.streams.record)
+        self._runs = Runs(services)
+        self._intake = Intake(services, self._runs, self.streams.record)
 
     async def __aenter__(self) -> Self:
         """Open the root of all runs; messages without an end are taken up in their order."""
@@ -232,6 +234,13 @@ class Runtime:
     async def search(self, query: SearchQuery) -> tuple[SearchHit, ...]:
         """Return the entries that fit."""
         return await self._services.store.transcript.search(query)
+
+    async def compact(self, name: SessionName) -> CompactionResult:
+        """See `Session.compact`."""
+        async with self.lives.alone(name.key):
+            session = await self._services.store.sessions.get(name.key)
+            assert session is not None, "it was there a moment ago, and nobody else may end it"
+            return await self._runs.compact(session)
 
     def submit(self, request: RunRequest, site: RunSite) -> RunHandle:
         """Take a message; see `Session.run`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final, Unpack
 
+from treadle.contract.harness import CompactionResult
 from treadle.contract.lives import Turnover
 from treadle.contract.store import ContextReport, SessionRecord, Store
 from treadle.model.errors import UsageError
@@ -85,6 +86,15 @@ class Session:
         """Return what the model was given in that turn, or in the last one. Raises: NotFound."""
         record = await self._known()
         return await self._store.reports.get(record.id, turn)
+
+    async def compact(self) -> CompactionResult:
+        """Have Codex compact its thread of this session; the transcript stays as it is.
+
+        Only under an engine that leaves compaction to Codex. The engine's context is projected anew
+        with the next turn where it had been projected once (spec D-38). Raises: NotFound,
+        SessionBusy, CompactionRefused where nothing was begun, CompactionUnconfirmed.
+        """
+        return await self._runtime.compact(self.name)
 
     async def reset(self) -> SessionRecord:
         """Begin a new generation, without entries and on a fresh thread; the old one stays stored.

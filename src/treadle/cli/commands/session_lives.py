@@ -1,4 +1,4 @@
-"""`treadle sessions reset|rewind|branch|rename|delete`: what becomes of a whole session.
+"""`treadle sessions reset|rewind|branch|rename|compact|delete`: what becomes of a whole session.
 
 Knows nothing of how; the session does it.
 """
@@ -115,6 +115,28 @@ def rename(invocation: Invocation, session: str, title: str, agent: str, as_json
     return with_face(invocation, job)
 
 
+@click.command("compact")
+@session_argument
+@agent_option
+@options.json_option
+@click.pass_obj
+def compact(invocation: Invocation, session: str, agent: str, as_json: bool) -> int:
+    """Have Codex compact its thread of a session; the transcript stays as it is."""
+
+    async def job(face: Face) -> int:
+        result = await face.session(session, agent=agent).compact()
+        if as_json:
+            shown = {"compacted": result.compacted, "reason": result.reason}
+            invocation.output.json({**shown, "details": dict(result.details)})
+        elif result.compacted:
+            invocation.output.say("Codex compacted its thread of the session.")
+        else:
+            invocation.output.say(f"The thread was not compacted: {result.reason}.")
+        return 0 if result.compacted else 1
+
+    return with_face(invocation, job)
+
+
 @click.command("delete")
 @session_argument
 @agent_option
@@ -137,7 +159,7 @@ def delete(invocation: Invocation, session: str, agent: str, as_json: bool) -> i
     return with_face(invocation, job)
 
 
-COMMANDS = (reset, rewind, branch, rename, delete)
+COMMANDS = (reset, rewind, branch, rename, compact, delete)
 """For the group `treadle sessions`."""
 
 

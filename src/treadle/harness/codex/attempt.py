@@ -19,6 +19,7 @@ from treadle.contract.engine import Capability
 from treadle.contract.harness import (
     AttemptParams,
     AttemptResult,
+    CompactionResult,
     Emit,
     Support,
     SupportQuery,
@@ -27,6 +28,7 @@ from treadle.contract.store import Binding, OpenTurn
 from treadle.failpoints import failpoint
 from treadle.harness.codex import machine
 from treadle.harness.codex.classify import client_closed
+from treadle.harness.codex.compaction import NativeCompaction
 from treadle.harness.codex.finish import Finisher, TurnRecord
 from treadle.harness.codex.launch import NATIVE_PROVIDERS, codex_provider
 from treadle.harness.codex.machine import TurnCommand, TurnInput, TurnState, step
@@ -113,6 +115,10 @@ class CodexHarness:
         if self._services.pool.is_warm(key):
             async with self._services.pool.lease(key) as client:
                 await archive(client, thread_ids)
+
+    async def compact_native(self, params: AttemptParams, emit_event: Emit) -> CompactionResult:
+        """See `CompactsNatively.compact_native`."""
+        return await NativeCompaction(self._services, params, emit_event).run()
 
 
 class _Attempt:
