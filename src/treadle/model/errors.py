@@ -4,8 +4,7 @@ In one tree; it knows no live object, only ids and values.
 
     TreadleError
     ├── ConfigError                      the configuration cannot be used; lists every fault at once
-    ├── UsageError                       a caller asked for something that cannot be (empty prompt,
-    unknown key)
+    ├── UsageError                       a caller asked for something that cannot be
     │   ├── MessageTooLarge
     │   ├── InvalidCut                   a transcript is not cut within a turn
     │   └── NotFound                     an unknown session, agent, engine, model …
@@ -58,9 +57,8 @@ In one tree; it knows no live object, only ids and values.
     │   └── OwnerRefused                 the owner cannot do this: it was started otherwise
     └── DeliveryError
 
-One class per thing a caller can do differently. `code` is stable and dotted; `retryable` says
-whether the same call may succeed later without a change; `next_step` is one imperative sentence for
-a person, or empty.
+One class per thing a caller can do differently. `code` is stable; `retryable` says whether the same
+call may succeed later as it is; `next_step` is one imperative sentence for a person, or empty.
 """
 
 from __future__ import annotations
