@@ -71,10 +71,13 @@ class SqlEvents(EventStore):
         """See `EventStore`."""
         return len(self._waiting.get(stream, ()))
 
-    def add(self, connection: Connection, stream: StreamId, events: Iterable[NewEvent]) -> None:
+    def add(
+        self, connection: Connection, stream: StreamId, events: Iterable[NewEvent]
+    ) -> StreamHead:
         """Write what waits in the stream, then these; for the writer's thread, in its transaction.
 
-        The caller calls `told` on the event loop once the transaction is over.
+        Returns where the stream then stands. The caller calls `written` with it on the event loop
+        once the transaction is committed, or `told` where it is not known whether it is.
         """
         row = connection.one("stream_head", stream=stream)
         epoch, stored = (FIRST_EPOCH, 0) if row is None else (row[0], row[1])
@@ -86,7 +89,7 @@ class SqlEvents(EventStore):
         now = self._clock.now()
         new = [*waiting, *(_Waiting(event, now, encoded(event.data)) for event in events)]
         if not new:
-            return
+            return StreamHead(stream=stream, epoch=epoch, seq=stored)
         head = stored + len(new)
         connection.run("advance_stream", stream=stream, head=head)
         for seq, one in enumerate(new, stored + 1):
@@ -94,19 +97,25 @@ class SqlEvents(EventStore):
             _add(connection, StreamHead(stream=stream, epoch=epoch, seq=seq), one)
         if head // FORGET_EVERY != stored // FORGET_EVERY:
             connection.run("forget_events", stream=stream, seq=head - REPLAY_MOST)
+        return StreamHead(stream=stream, epoch=epoch, seq=head)
 
     def told(self, *streams: StreamId) -> None:
         """Forget what is written, and tell the listeners; harmless where nothing was committed."""
         for stream in streams:
-            self._forget_written(stream)
-            for listener in self._listeners:
-                listener(stream)
+            self.written(
+                self.head(stream) if stream in self._waiting else StreamHead(stream=stream)
+            )
 
-    def _forget_written(self, stream: StreamId) -> None:
+    def written(self, head: StreamHead) -> None:
+        """Forget what is written up to there, and tell the listeners."""
+        self._forget_written(head.stream, head.seq)
+        for listener in self._listeners:
+            listener(head.stream)
+
+    def _forget_written(self, stream: StreamId, stored: int) -> None:
         waiting = self._waiting.get(stream)
         if waiting is None:
             return
-        stored = self.head(stream).seq
         left = [one for one in waiting if one.seq is None or one.seq > stored]
         self._waiting_count -= len(waiting) - len(left)
         if left:

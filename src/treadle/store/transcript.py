@@ -13,7 +13,7 @@ from typing import Final
 import anyio.to_thread
 
 from treadle.clock import Clock, Ids
-from treadle.contract.events import ENTRY_COMMITTED, NewEvent
+from treadle.contract.events import ENTRY_COMMITTED, NewEvent, StreamHead
 from treadle.contract.inbox import Settlement
 from treadle.contract.store import (
     Binding,
@@ -103,12 +103,15 @@ class SqlTranscript(TranscriptStore):
         else:
             new = await anyio.to_thread.run_sync(prepared, entries)
 
+        heads: list[StreamHead] = []
+
         def store(connection: Connection) -> tuple[Entry, ...]:
             check_claim(connection, claim)
+            stream = _stream_of(connection, claim.session_id)
             appender = Appender(connection, claim.session_id, self._ids, self._clock.now())
             stored = appender.add(new)
             told = (_committed(entry, claim.run_id) for entry in appender.added)
-            self._events.add(connection, stream, told)
+            heads.append(self._events.add(connection, stream, told))
             if held_by is not None:
                 add_held(connection, held_by, held_unwritten)
                 _hold(connection, held_by, stored)
@@ -121,21 +124,14 @@ class SqlTranscript(TranscriptStore):
             return stored
 
         point = _durability_point(binding, settlement)
-        stream = self._stream_of(claim.session_id)
         try:
-            entries_stored = await self._driver.write(store)
+            stored = await self._driver.write(store)
             failpoint(f"{point}-after-commit")
-            return entries_stored
-        finally:
-            self._events.told(stream)
-
-    def _stream_of(self, session_id: SessionId) -> StreamId:
-        row = self._driver.read_now(
-            lambda connection: connection.one("session_key_of", session_id=session_id)
-        )
-        if row is None:
-            raise no_generation(session_id)
-        return StreamId(row[0])
+        except BaseException:  # a caller that was cancelled has had it written all the same
+            self._events.told(*(head.stream for head in heads[-1:]))
+            raise
+        self._events.written(heads[-1])
+        return stored
 
     async def snapshot(self, session_id: SessionId) -> SqlSnapshot:
         """See `TranscriptStore`. Raises: NotFound."""
@@ -263,6 +259,13 @@ class Appender:
 
 def _committed(entry: Entry, run_id: RunId) -> NewEvent:
     return NewEvent(type=ENTRY_COMMITTED, run_id=run_id, turn_id=entry.turn_id, entry_id=entry.id)
+
+
+def _stream_of(connection: Connection, session_id: SessionId) -> StreamId:
+    row = connection.one("session_key_of", session_id=session_id)
+    if row is None:
+        raise no_generation(session_id)
+    return StreamId(row[0])
 
 
 def _is_small(entries: Sequence[NewEntry]) -> bool:
