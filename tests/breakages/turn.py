@@ -223,6 +223,14 @@ TURN: Final = (
         (f"{_ENTRIES}::test_raw_items_give_the_messages_and_typed_items_name_them",),
     ),
     Breakage(
+        "share-what-came-since-as-if-it-were-older",
+        "decision 12",
+        "store/recent.py",
+        "run.forget_before(start)\n",
+        "run.start = start\n",
+        (f"{_STORE}::test_what_readers_share_is_read_once_and_then_only_what_came_since",),
+    ),
+    Breakage(
         "store-a-key-again-with-its-new-text",
         "H-03",
         "store/transcript.py",

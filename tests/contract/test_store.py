@@ -451,6 +451,36 @@ async def test_changing_a_message_that_was_read_changes_nothing(
     assert texts([snapshot[0]]) == ["0"]
 
 
+async def test_what_readers_share_is_read_once_and_then_only_what_came_since(
+    store: SqliteStore, claim: Claim, long_session: SessionRecord
+) -> None:
+    """Decision 12: a turn costs what is new."""
+
+    async def shared(start: int, stop: int) -> tuple[list[str], int]:
+        snapshot = await store.transcript.snapshot(long_session.id)
+        return texts(snapshot.shared(start, stop)), snapshot.rows_read
+
+    assert await shared(600, 700) == ([str(n) for n in range(600, 700)], 100)
+    assert await shared(650, 5000) == ([str(n) for n in range(650, 700)], 0)
+    await store.transcript.append(claim, [entry("late", "late")])
+    assert await shared(650, 701) == ([*map(str, range(650, 700)), "late"], 1)
+    assert await shared(640, 642) == (["640", "641"], 2), "what was cut off is read again"
+    assert await shared(0, 700) == ([str(n) for n in range(700)], 700)
+    assert await shared(0, 700) == ([str(n) for n in range(700)], 700), "too many to keep"
+
+
+async def test_a_changed_copy_of_a_shared_message_is_hashed_anew(
+    store: SqliteStore, long_session: SessionRecord
+) -> None:
+    [shared] = (await store.transcript.snapshot(long_session.id)).shared(0, 1)
+    changed = replace(shared, content="other")
+
+    assert changed == Message(
+        role="user", content="other", entry_id=shared.entry_id, created_at=shared.created_at
+    )
+    assert changed.content_hash == content_hash("user", "other") != shared.content_hash
+
+
 async def test_entries_are_found_by_place_and_by_id(
     store: SqliteStore, long_session: SessionRecord, claim: Claim
 ) -> None:
@@ -492,6 +522,8 @@ async def test_a_snapshot_reads_over_several_branches(
     after = await store.transcript.snapshot(session.id)
     assert texts(after) == [*map(str, range(200)), "new"]
     assert texts(after[195:]) == ["195", "196", "197", "198", "199", "new"]
+    assert texts(before.shared(198, 202)) == ["198", "199", "200", "201"]
+    assert texts(after.shared(198, 202)) == ["198", "199", "new"]
     assert (new.depth, new.position, new.parent) == (200, 200, old[199].id)
     assert after.entries_by_id([old[199].id, old[200].id, new.id]).keys() == {old[199].id, new.id}
     assert keys(await store.transcript.entries(session.id, after_depth=197)) == [

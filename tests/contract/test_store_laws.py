@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from treadle.contract.store import Claim, TranscriptSnapshot
 from treadle.model.errors import ClaimLost
 from treadle.model.ids import AgentId, RunId, SessionKey, ThreadId
-from treadle.model.message import EntryKind, Message, NewEntry
+from treadle.model.message import EntryKind, Message, NewEntry, content_hash
 from treadle.store.open import SqliteStore, open_store
 from treadle.store.threads import next_chain
 from treadle.testing.clock import CountedIds, ManualClock
@@ -117,6 +117,17 @@ class Transcripts(RuleBasedStateMachine):
         snapshot, messages = self.snapshots[-1]
         part = data.draw(st.slices(len(messages)))
         assert snapshot[part] == messages[part]
+
+    @precondition(lambda self: self.snapshots)
+    @rule(data=st.data())
+    def what_is_shared_is_what_a_slice_gives(self, data: st.DataObject) -> None:
+        snapshot, messages = data.draw(st.sampled_from(self.snapshots))
+        part = data.draw(st.slices(len(messages)).filter(lambda found: found.step in {None, 1}))
+        start, stop, _ = part.indices(len(messages))
+        shared = snapshot.shared(start, stop)
+        assert list(shared) == messages[start:stop]
+        for one in shared:
+            assert one.content_hash == content_hash(one.role, one.content)
 
     @rule()
     def open_again(self) -> None:

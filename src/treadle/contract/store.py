@@ -114,6 +114,14 @@ class TranscriptSnapshot(Sequence[Message]):
     def rows_read(self) -> int:
         """Rows read so far through this snapshot; benchmarks and the conformance kit count them."""
 
+    def shared(self, start: int, stop: int) -> Sequence[Message]:
+        """Return messages `start…stop` as all readers share them: nobody may change what they hold.
+
+        For code of ours; an engine of somebody else's takes a slice. Where the store keeps them
+        from turn to turn, only those that came since are read.
+        """
+        return self[start:stop]
+
     @abstractmethod
     def prefix(self, count: int) -> TranscriptSnapshot:
         """Return the first `count` messages as a snapshot of its own, unread; all if fewer."""

@@ -31,7 +31,7 @@ from treadle.contract.store import TranscriptSnapshot
 from treadle.model.errors import EngineContractError
 from treadle.model.ids import EntryId
 from treadle.model.json import JsonValue, canonical
-from treadle.model.message import Message
+from treadle.model.message import Message, StoredMessage
 from treadle.model.text import without_surrogates
 
 MAX_MESSAGES: Final = 1_000_000
@@ -218,6 +218,8 @@ def message(answer: Answer, value: object, where: str) -> Message:
 
 def _is_whole(value: object) -> TypeGuard[Message]:
     """Whether this is a message with nothing to check any further, as nearly all are."""
+    if type(value) is StoredMessage:
+        return value.is_as_stored  # from JSON that we wrote
     if type(value) is not Message or type(value.role) is not str:
         return False
     return bool(value.role.strip()) and _is_plain(value.content)

@@ -26,6 +26,7 @@ from treadle.contract.engine import (
     IngestParams,
     IngestResult,
 )
+from treadle.contract.store import TranscriptSnapshot
 from treadle.engines.notes import note_message
 from treadle.model.errors import ConfigError
 from treadle.model.ids import EngineId
@@ -73,11 +74,17 @@ def kept(messages: Sequence[Message], size: int) -> tuple[int, list[Message]]:
     result whose call was left out is left out too, also if it comes late.
     """
     cut = cut_at(len(messages), size)
-    newest = list(messages[cut:])
+    newest = _newest(messages, cut)
     if cut == 0:
         return 0, newest
     moved = next((at for at, one in enumerate(newest[:size]) if one.role == USER), 0)
     return cut + moved, _without_lone_results(newest[moved:])
+
+
+def _newest(messages: Sequence[Message], cut: int) -> list[Message]:
+    if isinstance(messages, TranscriptSnapshot):
+        return list(messages.shared(cut, len(messages)))  # nothing of them is changed here
+    return list(messages[cut:])
 
 
 def _without_lone_results(messages: Sequence[Message]) -> list[Message]:

@@ -52,6 +52,61 @@ class Message:
         return digest({"role": self.role, "content": self.content})
 
 
+class StoredMessage(Message):
+    """A message as the store keeps it, the same object for all who read it that way.
+
+    Nobody may change what it holds, so its hash is the stored one. A changed copy (`replace`) is
+    hashed anew, and it equals any other message with the same fields.
+    """
+
+    __slots__ = ("_stored_hash",)
+    _stored_hash: str
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        role: str,
+        content: JsonValue,
+        entry_id: EntryId,
+        created_at: float,
+        stored_hash: str,
+    ) -> StoredMessage:
+        """Return the message of an entry with the hash that is stored beside it."""
+        made = cls(role=role, content=content, entry_id=entry_id, created_at=created_at)
+        object.__setattr__(made, "_stored_hash", stored_hash)
+        return made
+
+    @property
+    def content_hash(self) -> str:
+        """Return the stored hash."""
+        if hasattr(self, "_stored_hash"):
+            return self._stored_hash
+        return content_hash(self.role, self.content)
+
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether this is no changed copy."""
+        return hasattr(self, "_stored_hash")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message):
+            return NotImplemented
+        return _fields_of(self) == _fields_of(other)
+
+    __hash__ = Message.__hash__
+
+
+def _fields_of(message: Message) -> tuple[object, ...]:
+    return (
+        message.role,
+        message.content,
+        message.entry_id,
+        message.created_at,
+        message.host_only,
+    )
+
+
 def content_hash(role: str, content: JsonValue) -> str:
     """Return the SHA-256 over `{role, content}` as 64 hex digits."""
     return digest({"role": role, "content": content})

@@ -14,7 +14,7 @@ import msgspec
 from treadle.model.errors import UsageError
 from treadle.model.ids import EntryId, RunId, SessionId, ThreadId, TurnId
 from treadle.model.json import JsonObject, JsonValue
-from treadle.model.message import Entry, EntryKind, Message, NewEntry
+from treadle.model.message import Entry, EntryKind, Message, NewEntry, StoredMessage
 from treadle.store.driver import Row
 from treadle.store.search import indexed_words, words_of
 
@@ -110,3 +110,16 @@ def message_from_row(row: Row) -> Message:
     """Return the message of a row with the columns of `messages_by_position`, in their order."""
     entry_id, role, created_at, content = row
     return Message(role=role, content=_DECODE(content), entry_id=entry_id, created_at=created_at)
+
+
+def stored_from_row(row: Row) -> tuple[StoredMessage, int]:
+    """Return the message of a row of `stored_by_position`, and the characters of its content."""
+    entry_id, role, created_at, content, content_hash = row
+    message = StoredMessage.of(
+        role=role,
+        content=_DECODE(content),
+        entry_id=entry_id,
+        created_at=created_at,
+        stored_hash=content_hash,
+    )
+    return message, len(content)

@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, overload
 
 from treadle.contract.store import TranscriptSnapshot
 from treadle.model.ids import EntryId, SessionId
-from treadle.model.message import Entry, Message
+from treadle.model.message import Entry, Message, StoredMessage
 from treadle.store.driver import Connection, Driver, Row
-from treadle.store.rows import entry_from_row, message_from_row
+from treadle.store.recent import RecentMessages
+from treadle.store.rows import entry_from_row, message_from_row, stored_from_row
 
 PAGE_ROWS: Final = 256
 """Rows that are read at once: some 30 µs of SQLite, and little memory even for long messages."""
@@ -57,9 +59,14 @@ class SqlSnapshot(TranscriptSnapshot):
     """`TranscriptSnapshot` over a driver; any thread may read it while the store is open."""
 
     def __init__(
-        self, driver: Driver, session_id: SessionId, segments: tuple[Segment, ...]
+        self,
+        driver: Driver,
+        session_id: SessionId,
+        segments: tuple[Segment, ...],
+        recent: RecentMessages,
     ) -> None:
         self._driver = driver
+        self._recent = recent
         self._session_id = session_id
         self._segments = segments
         self._length = segments[-1].stop if segments else 0
@@ -93,6 +100,27 @@ class SqlSnapshot(TranscriptSnapshot):
         """See `TranscriptSnapshot`."""
         return self._rows_read
 
+    def shared(self, start: int, stop: int) -> Sequence[Message]:
+        """See `TranscriptSnapshot`; both ends are taken as those of a slice are."""
+        first, last, _ = slice(start, stop).indices(self._length)
+        return [
+            message
+            for part in self._segments
+            if part.start < last and first < part.stop
+            for message in self._recent.read(
+                (self._session_id, part.branch),
+                max(first, part.start),
+                min(last, part.stop),
+                partial(self._stored, part.branch),
+            )
+        ]
+
+    def _stored(self, branch: int, start: int, stop: int) -> list[tuple[StoredMessage, int]]:
+        def read(connection: Connection) -> list[Row]:
+            return connection.rows("stored_by_position", branch=branch, start=start, stop=stop)
+
+        return [stored_from_row(row) for row in self._count(self._driver.read_now(read))]
+
     def prefix(self, count: int) -> SqlSnapshot:
         """See `TranscriptSnapshot`."""
         kept = tuple(
@@ -100,7 +128,7 @@ class SqlSnapshot(TranscriptSnapshot):
             for part in self._segments
             if part.start < count
         )
-        return SqlSnapshot(self._driver, self._session_id, kept)
+        return SqlSnapshot(self._driver, self._session_id, kept, self._recent)
 
     def entries(self, start: int, stop: int) -> tuple[Entry, ...]:
         """See `TranscriptSnapshot`; both ends are taken as those of a slice are."""

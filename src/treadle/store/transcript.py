@@ -30,6 +30,7 @@ from treadle.store.claims import check_claim, check_current, check_generation, n
 from treadle.store.driver import Connection, Driver, Row
 from treadle.store.events import SqlEvents
 from treadle.store.inbox import settle_message, start_message
+from treadle.store.recent import RecentMessages
 from treadle.store.rows import PreparedEntry, entry_from_row, prepared
 from treadle.store.search import Term, match_expression, snippet, terms, words_of
 from treadle.store.snapshot import SqlSnapshot, segments_of
@@ -48,6 +49,7 @@ class SqlTranscript(TranscriptStore):
     def __init__(self, driver: Driver, events: SqlEvents, *, clock: Clock, ids: Ids) -> None:
         self._driver = driver
         self._events = events
+        self._recent = RecentMessages()
         self._clock = clock
         self._ids = ids
 
@@ -136,7 +138,7 @@ class SqlTranscript(TranscriptStore):
     async def snapshot(self, session_id: SessionId) -> SqlSnapshot:
         """See `TranscriptStore`. Raises: NotFound."""
         path = self._driver.read_now(lambda connection: _path(connection, session_id))
-        return SqlSnapshot(self._driver, session_id, segments_of(path))
+        return SqlSnapshot(self._driver, session_id, segments_of(path), self._recent)
 
     async def entries(
         self, session_id: SessionId, *, after_depth: int = -1, limit: int = 500

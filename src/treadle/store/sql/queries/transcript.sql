@@ -55,6 +55,11 @@ SELECT id, role, created_at, content
 FROM entries WHERE branch = :branch AND position >= :start AND position < :stop
 ORDER BY position;
 
+-- stored_by_position: Read messages of a branch with their hashes, as `messages_by_position` does.
+SELECT id, role, created_at, content, content_hash
+FROM entries WHERE branch = :branch AND position >= :start AND position < :stop
+ORDER BY position;
+
 -- entries_by_position: Read entries of a branch that are messages, from a position on.
 SELECT id, session_id, depth, position, parent, kind, key, role, host_only, content_hash,
   thread_id, turn_id, run_id, created_at, meta, content, raw_items
