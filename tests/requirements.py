@@ -1540,6 +1540,9 @@ REQUIREMENTS: dict[str, list[str]] = {
         "tests/unit/test_text.py::test_hidden_characters_are_shown_as_escapes",
         "tests/unit/test_text.py::test_printable_text_has_no_control_character_but_tab_and_line_feed",
     ],
+    "RS53": [
+        "tests/unit/test_backup_manifest.py::test_no_path_leads_out_of_the_state_directory",
+    ],
     "RS54": [
         "tests/unit/test_offline_answer.py::test_a_request_line_inside_the_request_does_not_move_the_request",
     ],

@@ -8,6 +8,8 @@ from tests.breakages.breakage import Breakage
 
 _LIVES: Final = "tests/contract/test_store_lives.py"
 _TURNS: Final = "tests/turn/test_session_lives.py"
+_RESTORE: Final = "tests/contract/test_store_restore.py"
+_MANIFEST: Final = "tests/unit/test_backup_manifest.py"
 _CHILDREN: Final = "tests/turn/test_subagents.py"
 
 LIVES: Final = (
@@ -72,5 +74,21 @@ LIVES: Final = (
         "await self.subagents.sweep()",
         "pass",
         (f"{_CHILDREN}::test_a_child_that_outlived_its_time_is_swept_at_the_next_start",),
+    ),
+    Breakage(
+        "answer-again-what-a-backup-caught-waiting",
+        "INV-9",
+        "store/restore.py",
+        'connection.run("lose_messages", now=now, outcome=encoded(OUTCOME))',
+        "pass",
+        (f"{_RESTORE}::test_what_was_under_way_is_unknown_and_is_not_done_again",),
+    ),
+    Breakage(
+        "follow-a-path-out-of-a-backup",
+        "RS53",
+        "backup/manifest.py",
+        'or {"..", "."} & set(path.split("/"))',
+        "",
+        (f"{_MANIFEST}::test_no_path_leads_out_of_the_state_directory",),
     ),
 )

@@ -46,6 +46,7 @@ EXPECTED = {
     "store.failed": 74,
     "store.damaged": 74,
     "storage_full": 74,
+    "backup.invalid": 74,
     "store.newer": 78,
     "store.busy": 78,
     "state.refused": 78,

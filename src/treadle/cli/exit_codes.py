@@ -52,6 +52,7 @@ INTERNAL: Final = "internal.error"
 
 _EXITS: Final[Mapping[str, Exit]] = {
     "codex.orphan_unconfirmed": Exit.STATE,
+    "backup.invalid": Exit.STORE,
     "codex.thread_busy": Exit.STATE,
     "codex_not_signed_in": Exit.CODEX,
     "compaction.refused": Exit.STATE,

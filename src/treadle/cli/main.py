@@ -54,6 +54,16 @@ COMMANDS: Final[tuple[Listed, ...]] = (
         about="Say what runs on the state directory; changes nothing.",
     ),
     Listed(name="stop", target=f"{_IN}.stop:stop", about="Stop the server; running turns end."),
+    Listed(
+        name="backup",
+        target=f"{_IN}.backup:backup",
+        about="Put the state directory aside, also while it is in use.",
+    ),
+    Listed(
+        name="restore",
+        target=f"{_IN}.backup:restore",
+        about="Bring a backup back as the state directory.",
+    ),
     Listed(name="login", target=f"{_IN}.accounts:login", about="Sign an agent's Codex in."),
     Listed(name="logout", target=f"{_IN}.accounts:logout", about="Sign an agent's Codex out."),
     Listed(name="whoami", target=f"{_IN}.accounts:whoami", about="Say who an agent's Codex is."),

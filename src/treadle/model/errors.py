@@ -26,6 +26,7 @@ In one tree; it knows no live object, only ids and values.
     │   ├── StoreBusy
     │   ├── StoreFull                    no room on the disk; nothing was written
     │   ├── StoreDamaged
+    │   ├── BackupInvalid                a backup is not what it was when it was made
     │   └── StateDirectoryRefused        link, foreign owner, open modes, held by another process
     ├── EngineError
     │   ├── EngineNotFound
@@ -275,6 +276,12 @@ class StoreDamaged(StoreError):
     """The store is damaged; it was left untouched."""
 
     code = "store.damaged"
+
+
+class BackupInvalid(StoreError):
+    """The backup is not whole, or not what it was when it was made."""
+
+    code = "backup.invalid"
 
 
 class StateDirectoryRefused(StoreError):

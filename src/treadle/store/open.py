@@ -27,9 +27,11 @@ from treadle.store.driver import Connection, Driver, load_migrations, load_queri
 from treadle.store.events import SqlEvents
 from treadle.store.inbox import SqlInbox
 from treadle.store.outbox import SqlEngineOutbox
+from treadle.store.readers import ReaderPool
 from treadle.store.reports import SqlReports
+from treadle.store.restore import SqlRestore
 from treadle.store.sessions import SqlSessions
-from treadle.store.sqlite import ReaderPool, SqliteConnection, Synchronous, open_writer
+from treadle.store.sqlite import SqliteConnection, Synchronous, open_writer
 from treadle.store.subagents import SqlSubagents
 from treadle.store.transcript import SqlTranscript
 from treadle.store.writer import Writer
@@ -115,6 +117,7 @@ class SqliteStore(Store):
         self._inbox = SqlInbox(driver, self._events, clock=clock)
         self._engine_outbox = SqlEngineOutbox(driver, clock=clock)
         self._lives = SqlLives(driver, self._events, clock=clock, ids=ids)
+        self._restore = SqlRestore(driver, clock=clock, ids=ids)
         self._subagents = SqlSubagents(driver, self._events, clock=clock, ids=ids)
         self._children = SqlChildren(driver, clock=clock)
 
@@ -167,6 +170,11 @@ class SqliteStore(Store):
     def lives(self) -> SqlLives:
         """What happens to whole sessions."""
         return self._lives
+
+    @property
+    def restore(self) -> SqlRestore:
+        """Puts a store right that came back from a backup."""
+        return self._restore
 
     @property
     def subagents(self) -> SqlSubagents:

@@ -12,8 +12,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 from urllib.parse import quote
@@ -59,7 +58,6 @@ CHECK_AFTER_CRASH_S: Final = 5.0
 _NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _SMALLEST: Final = 512
 _PROGRESS_STEPS: Final = 2000
-_IDLE_READERS: Final = 8
 
 
 class SqliteConnection:
@@ -192,66 +190,59 @@ class SqliteConnection:
         return apsw.SQLITE_OK
 
 
-class ReaderPool:
-    """Read-only connections, each used by one thread at a time, opened when there is none idle."""
+def open_reader(path: Path, queries: dict[str, str]) -> SqliteConnection:
+    """Return a connection that can change nothing. Raises: StoreError."""
+    with faults(path):
+        raw = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        _configure(raw)
+        raw.execute("PRAGMA query_only = ON")
+    return SqliteConnection(raw, queries, path)
 
-    def __init__(self, path: Path, queries: dict[str, str]) -> None:
-        """Open the first one now, so that reads go on when no file can be opened any more."""
-        self._path = path
-        self._queries = queries
-        self._closed = False
-        self._idle: deque[SqliteConnection] = deque([self._open()])
 
-    def read(self, job: Callable[[SqliteConnection], T], *, one_view: bool = True) -> T:
-        """Run the job over one consistent view, or each of its statements over the newest one.
+def check_table(connection: SqliteConnection, path: Path, table: str, limit_s: float) -> None:
+    """Check the pages of a table for at most this long. Raises: StoreDamaged."""
+    with faults(path, connection._raw):
+        _check_pages(connection._raw, path, limit_s, table)
 
-        Raises: StoreError.
-        """
-        if self._closed:
-            raise StoreError("the store is closed")
-        try:
-            connection = self._idle.pop()
-        except IndexError:
-            connection = self._open()
-        try:
-            if one_view:
-                connection.script("BEGIN")
-            return job(connection)
-        finally:
-            self._give_back(connection)
 
-    def look(self, table: str, limit_s: float) -> None:
-        """Check a table on a connection that remembers no page. Raises: StoreDamaged."""
-        connection = self._open()
-        try:
-            with faults(self._path, connection._raw):
-                _check_pages(connection._raw, self._path, limit_s, table)
-        finally:
-            connection.close()
+def copy_whole(source: Path, target: Path) -> int:
+    """Write a whole copy of a store of ours, as it stands at one moment; return its schema version.
 
-    def close(self) -> None:
-        """Close what is idle; what is in use closes when it is given back."""
-        self._closed = True
-        while self._idle:
-            self._idle.pop().close()
-
-    def _open(self) -> SqliteConnection:
-        with faults(self._path):
-            raw = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READONLY)
+    The store may be in use, also by another process: its writer does not wait, and nothing is
+    written to it. Pages that are free, and what was deleted in them, are left out. `target` must
+    not exist. Blocks. Raises: StoreDamaged, StoreFull, StoreError.
+    """
+    with faults(target):
+        create(target)
+    with faults(source):
+        raw = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        with faults(source, raw):
             _configure(raw)
-            raw.execute("PRAGMA query_only = ON")
-        return SqliteConnection(raw, self._queries, self._path)
+            raw.execute("VACUUM INTO ?", (str(target),))
+            return int(raw.pragma("user_version"))
+    finally:
+        raw.close()
 
-    def _give_back(self, connection: SqliteConnection) -> None:
-        try:
-            connection.rollback()
-        except StoreError:
-            connection.close()
-            raise
-        if self._closed or len(self._idle) >= _IDLE_READERS:
-            connection.close()
-        else:
-            self._idle.append(connection)
+
+def copy_pages(source: Path, target: Path) -> None:
+    """Write a copy of somebody else's SQLite database, page by page, whatever is in it.
+
+    As `copy_whole`, but that free pages are copied too, and nothing has to be understood.
+    """
+    with faults(target):
+        create(target)
+    with faults(source):
+        raw = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READONLY)
+        copy = apsw.Connection(str(target), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        with faults(source, raw):
+            raw.set_busy_timeout(BUSY_TIMEOUT_MS)
+            with copy.backup("main", raw, "main") as running:
+                running.step(-1)
+    finally:
+        raw.close()
+        copy.close()
 
 
 def open_writer(
@@ -489,7 +480,6 @@ def _back_up(connection: SqliteConnection, path: Path, version: int) -> Path:
     partial = beside(backup, ".partial")
     with faults(path):
         partial.unlink(missing_ok=True)
-        create(partial)
-        connection.script(f"VACUUM INTO {apsw.format_sql_value(str(partial))}")
+        copy_whole(path, partial)
         partial.replace(backup)
     return backup

@@ -52,7 +52,7 @@ def put_binding(connection: Connection, binding: Binding, now: float) -> Binding
         session_id=new.session_id,
         revision=new.revision,
         thread_id=new.thread_id,
-        doc=encoded(_json_of(new)),
+        doc=encode_binding(new),
     )
     return new
 
@@ -106,6 +106,11 @@ def add_held(connection: Connection, thread_id: ThreadId, more: Iterable[Held]) 
 def next_chain(chain: str, content_hash: str) -> str:
     """Return the chain with one more message; see `Holding`."""
     return hashlib.sha256((chain + content_hash).encode()).hexdigest()
+
+
+def encode_binding(binding: Binding) -> str:
+    """Return the document that a binding is stored as; its revision stands beside it."""
+    return encoded(_json_of(binding))
 
 
 def _json_of(binding: Binding) -> JsonObject:
