@@ -72,6 +72,9 @@ class AttemptParams:
     """
 
     attempt: int = 1
+    saw_nothing_done: bool = False
+    """Whether this process watched the attempt before to its loss and saw nothing done (S-09)."""
+
     trigger: str = "user"
     is_heartbeat: bool = False
     lightweight: bool = False

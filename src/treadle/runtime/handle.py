@@ -82,6 +82,11 @@ class RunHandle:
         return handle
 
     @property
+    def was_refused(self) -> bool:
+        """Whether the message is known not to be stored."""
+        return self._refused is not None
+
+    @property
     def has_begun(self) -> bool:
         """Whether the run came to its session's turn."""
         return any(isinstance(event, RunStarted) for event in self._events)

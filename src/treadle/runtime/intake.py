@@ -167,6 +167,8 @@ class Intake:
             raise message_conflict(key, client_message_id)
         for taken in self._taken.values():
             handle = taken.handle
+            if handle.was_refused:
+                continue  # it was not stored, so nothing is known of it
             if (handle.session_key, handle.client_message_id) == (key, client_message_id):
                 if stored is None and taken.asked != asked:
                     raise message_conflict(key, client_message_id)

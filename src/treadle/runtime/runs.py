@@ -319,7 +319,7 @@ class Runs:
     ) -> AttemptResult:
         for attempt in range(params.attempt, params.attempt + MAX_ATTEMPTS):
             if attempt > params.attempt:
-                params = replace(params, attempt=attempt)
+                params = replace(params, attempt=attempt, saw_nothing_done=True)
             result = await harness.run_attempt(params, publish)
             lost = result.outcome is Outcome.CLIENT_LOST
             if not (lost and result.replay_safe and not params.abort.aborted):

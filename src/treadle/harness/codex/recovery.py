@@ -137,7 +137,8 @@ class Recovery:
         """The thread is gone, so what it held is told by the mirror alone; opening replaces it.
 
         A turn that was sent to it is uncertain and never sent again (spec S-15), unless the thread
-        was never written down: Codex does that before it asks the model (F5).
+        was never written down, which Codex does before it asks the model (F5), or this process saw
+        to the end that nothing was done.
         """
         turn = binding.open_turn
         bindings = self._services.store.bindings
@@ -146,8 +147,9 @@ class Recovery:
         closed = replace(binding, open_turn=None, holding_known=False)
         if turn is None:
             return Recovered(binding=await bindings.put(self._params.claim, closed))
-        if await self._never_written(binding):
-            if turn.run_id == self._params.run_id:
+        ours = turn.run_id == self._params.run_id
+        if (ours and self._params.saw_nothing_done) or await self._never_written(binding):
+            if ours:
                 stored = await bindings.put(self._params.claim, closed)
                 return Recovered(binding=stored, open_run=turn.run_id)
             return await self._noted(closed, turn, "not-sent", NOT_SENT)
