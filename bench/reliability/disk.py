@@ -161,6 +161,7 @@ class LosingDisk:
             self._files.pop(path, None)
 
     def _take(self) -> None:
+        known = self._note()
         place = self._folder / f"cut-{len(self.images) + 1:04d}"
         place.mkdir(parents=True, mode=0o700)
         for path, file in self._files.items():
@@ -169,7 +170,7 @@ class LosingDisk:
                 copy = place / path.name
                 copy.write_bytes(content)
                 copy.chmod(0o600)
-        self.images.append(Image(folder=place, number=self.syncs, known=self._note()))
+        self.images.append(Image(folder=place, number=self.syncs, known=known))
 
 
 class _Layer(apsw.VFS):

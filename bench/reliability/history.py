@@ -113,7 +113,7 @@ class Asked:
     thread_id: str
     turn_id: str
     process: int
-    """The codex process that sent it."""
+    """The codex process that sent it; 0 if it was gone when the request had been read."""
 
     marks: tuple[str, ...]
     """All of its input, in order."""

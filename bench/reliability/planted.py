@@ -403,6 +403,10 @@ ALLOWED: Final[tuple[tuple[str, Callable[[History], History]], ...]] = (
         lambda h: _changed(h, "asked", _is(process=CODEX[1]), thread_id="thread-new"),
     ),
     (
+        "a request came in whose process was gone by then",
+        lambda h: _changed(h, "asked", _is(turn_id="turn-a2"), process=0),
+    ),
+    (
         "Codex asked the model again in the same turn",
         lambda h: _repeated(h, "asked", _asked_for("a3"), at=365),
     ),

@@ -56,6 +56,8 @@ def retries_have_proof(found: Found) -> Iterator[Violation]:
         if not message:
             continue
         for earlier, later in pairwise(_first_of_each_turn(requests)):
+            if not earlier.process:
+                continue  # gone before the model had looked who it was
             process = found.process_at(earlier.process, earlier.at)
             if process is None or process.ended_at > later.at:
                 text = f"turn {later.turn_id} began while codex {earlier.process} was alive"
