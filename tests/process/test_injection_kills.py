@@ -111,7 +111,8 @@ async def test_an_injection_of_which_a_part_was_written_is_given_anew_on_a_fresh
         last = model.requests[-1]
         marks = ("PROMPT-1", "ANSWER-1", "PROMPT-2", "ANSWER-2", "APPENDED-1", "APPENDED-2")
         assert [times_said(last, mark) for mark in marks] == [1] * len(marks)
-        assert len(world.logged("thread.rotated")) == 1
+        # The killed message's own run gets the fresh thread; the next one may want another order.
+        assert world.logged("thread.rotated")
 
 
 EXPECTED: dict[str, dict[str, int]] = {
