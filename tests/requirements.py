@@ -1914,7 +1914,7 @@ OUT_OF_SCOPE: dict[str, str] = {
     **with_reason(QUEUE, ["V-13", "V-14"]),
     **with_reason(MEDIA, ["V-32"]),
     **with_reason(COMPACTION, ["W-03", "W-05", "W-06", "W-08"]),
-    **with_reason(DURABLE, span("RS", 1, 7), ["RS09", "RS10"], ["RS13", "RS14", "RS16", "RS17"]),
+    **with_reason(DURABLE, span("RS", 1, 7), span("RS", 9, 11), ["RS13", "RS14", "RS16", "RS17"]),
     **with_reason(DURABLE, ["RS24"]),
     **with_reason(TOOLS, span("RS", 18, 23), span("RS", 41, 43), span("RS", 49, 51), ["RS54"]),
     **with_reason(REPLIES, ["RS15"]),
