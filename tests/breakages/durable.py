@@ -58,12 +58,4 @@ DURABLE: Final = (
         "has_output=False,",
         (f"{_KILLS}::test_an_effect_is_never_repeated_and_its_turn_is_said_to_be_unknown",),
     ),
-    Breakage(
-        "answer-a-new-message-before-those-that-were-accepted",
-        "INV-3",
-        "runtime/intake.py",
-        "        self._bring_up_to_date(site.name.key)\n",
-        "",
-        (f"{_KILLS}::test_a_command_answers_first_what_its_session_still_waits_for",),
-    ),
 )

@@ -309,26 +309,6 @@ async def test_a_message_that_is_taken_up_again_sees_nothing_of_a_later_one(
         assert not [text for text in texts if any(mark in text for mark in later)], prompt
 
 
-async def test_a_command_answers_first_what_its_session_still_waits_for(
-    rig: KillRig, model: ScriptedModel
-) -> None:
-    """INV-3: one that ends soon takes up its own session's messages and leaves the others'."""
-    with silent(model):
-        async with rig.started() as child:
-            await child.send("ELSEWHERE", id="0", session="other")
-            await child.send("FIRST", id="1")
-            await model.wait_for_requests(2, within_s=60)
-            await child.send("SECOND", id="2")
-            child.kill()
-            await child.ended()
-    async with rig.started(resumes=False) as child:
-        await child.send("THIRD", id="3")
-        assert (await child.end("3"))["text"] == "ANSWER to THIRD"
-    answered = dict.fromkeys("123", "answered")
-    assert rig.states() == {"0": "running", **answered}
-    assert said(rig, "user") == ["ELSEWHERE", "FIRST", "SECOND", "THIRD"]
-
-
 # ------------------------------------------------------------------------------------------ drain
 
 
